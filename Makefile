@@ -57,7 +57,7 @@ packages:
 	@scripts/packages.sh run $(if $(wildcard $(BIN)/iolab-agent),,build)
 
 packages-test:
-	@scripts/packages.sh run build lint browser capture ssh guest storage
+	@scripts/packages.sh run build lint browser capture ssh guest storage programs
 
 packages-storage:
 	@scripts/packages.sh run guest storage

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure that the programs of the named groups (run, build, lint, browser, ssh, guest, storage) are on this machine: looks first, and asks
-# apt only for what is missing. Does not touch Python's or Rust's own packages. Called by make: packages.sh GROUP...
+# Makes sure that the programs of the named groups (run, build, lint, browser, ssh, guest, storage, programs) are on this
+# machine: looks first, and asks apt only for what is missing. Does not touch Python's or Rust's own packages.
+# Called by make: packages.sh GROUP...
 set -euo pipefail
 
 readonly MIN_RUST=1.85  # the first with the 2024 edition
@@ -58,6 +59,13 @@ look_for_browser() {
 # What reads captures beside iolab: it did not write them.
 look_for_capture() {
     has tshark || missing+=(tshark)
+}
+
+# What labs and tests of services, programs of the user's own and profiles run.
+look_for_programs() {
+    has nft || missing+=(nftables)
+    has ab || missing+=(apache2-utils)
+    has perf || missing+=(linux-perf)
 }
 
 # For tests of remote hosts and of paths: an sshd that is started in namespaces; Debian's own is kept from starting.

@@ -99,7 +99,7 @@ def _profile(site: "Site", asked: Profile) -> "Instrument":
 def _profile_needs(lab: "Lab", asked: Profile, purpose: "Purpose") -> "Iterator[Wanted]":
     from iolab.lab.needs.profiles import profile_needs
 
-    return profile_needs(lab, asked, purpose)
+    return profile_needs(lab, asked.on, purpose)
 
 
 def _watch(site: "Site", asked: Watch) -> "Instrument":

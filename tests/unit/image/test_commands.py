@@ -30,7 +30,7 @@ def test_an_unknown_flavour_is_refused_before_anything_is_built(
     assert run(["image", "build", "linux", "windows"]) == ExitCode.INPUT_WRONG
     complaint = capsys.readouterr().err
     assert "'windows'" in complaint
-    assert "linux, nested, xen, host, qemu" in complaint
+    assert "linux, linux-cloud, linux-backports, nested, xen, host, qemu" in complaint
     assert not cache.folder.exists()
 
 

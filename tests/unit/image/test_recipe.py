@@ -88,7 +88,7 @@ def test_the_list_of_what_is_installed_is_what_the_rows_say() -> None:
 
 def test_an_unknown_flavour_is_told_with_the_known(recipe: Recipe) -> None:
     """Exit code 2 and the names."""
-    with pytest.raises(InputError, match="'bsd'; allowed: linux, nested, xen"):
+    with pytest.raises(InputError, match="'bsd'; allowed: linux, linux-cloud, linux-backports, nested, xen"):
         recipe.flavour("bsd")
 
 

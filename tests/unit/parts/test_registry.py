@@ -108,4 +108,4 @@ def test_iolabs_own_kinds_and_instruments_are_rows_too() -> None:
         "rr",
         "together",
     ]
-    assert list(instrument_kinds()) == ["samplers", "queues", "wires", "watch", "capture"]
+    assert list(instrument_kinds()) == ["samplers", "queues", "wires", "watch", "capture", "profile"]

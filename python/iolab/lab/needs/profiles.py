@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.instruments import Profile
 from iolab.experiment.machines import Vm
 from iolab.lab.guests.vm import image_of
 from iolab.lab.kernels import HERE, kernel_of
@@ -17,20 +16,20 @@ PERF, PACKAGE = "perf", "linux-perf"
 """The profiler, and its Debian package."""
 
 
-def profiled_kernels(lab: Lab, asked: Profile) -> tuple[str, ...]:
+def profiled_kernels(lab: Lab, on: tuple[str, ...]) -> tuple[str, ...]:
     """Return the kernels that a profile is of: as asked, else computers and the guests that have perf."""
-    if asked.on:
-        return tuple(dict.fromkeys(kernel_of(lab, name) for name in asked.on))
+    if on:
+        return tuple(dict.fromkeys(kernel_of(lab, name) for name in on))
     guests = [name for name, one in lab.machines.items() if isinstance(one, Vm) and _has_perf(lab, name)]
     kernels = dict.fromkeys(kernel_of(lab, name) for name in lab.machines)
     computers = [kernel for kernel in kernels if kernel != HERE and not isinstance(lab.machines[kernel], Vm)]
     return tuple(dict.fromkeys((HERE, *computers, *guests)))
 
 
-def profile_needs(lab: Lab, asked: Profile, purpose: Purpose) -> Iterator[Wanted]:
+def profile_needs(lab: Lab, on: tuple[str, ...], purpose: Purpose) -> Iterator[Wanted]:
     """Yield perf on each kernel, and the right to use it there."""
     of = KeyOf(key="profile", part=purpose)
-    for kernel in profiled_kernels(lab, asked):
+    for kernel in profiled_kernels(lab, on):
         there = where(lab, kernel)
         if not there.startswith(IMAGE):
             yield Need(NeedKind.ROOT, PERF, of, there)

@@ -136,7 +136,7 @@ class KernelProfiles:
 def profile_of(site: Site, asked: Profile) -> KernelProfiles:
     """Return the profiles of a standing lab."""
     return KernelProfiles(
-        site.agent_of, asked, profiled_kernels(site.lab, asked), f"profile{site.part and '-' + site.part}"
+        site.agent_of, asked, profiled_kernels(site.lab, asked.on), f"profile{site.part and '-' + site.part}"
     )
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from iolab.experiment import Resolver, parse
-from iolab.experiment.instruments import Profile
 from iolab.lab.needs.need import Need
 from iolab.lab.needs.profiles import profile_needs, profiled_kernels
 from iolab.statements.lacks import ImageNotInstalled
@@ -116,11 +115,9 @@ measure: {tcp: {kind: stream, from: near, to: dut, instruments: [profile]}}
 def test_a_profile_is_of_this_computer_and_of_guests_that_have_perf() -> None:
     """One that is named and has it not is refused when planning, with what to write."""
     lab = Resolver(parse(LAB, "f.yaml")).setup({}).lab
-    assert profiled_kernels(lab, Profile()) == ("", "other")
-    assert profiled_kernels(lab, Profile(on=("near",))) == ("",)
-    here, there = (
-        list(profile_needs(lab, Profile(on=(name,)), ForMeasure(measure="tcp"))) for name in ("near", "dut")
-    )
+    assert profiled_kernels(lab, ()) == ("", "other")
+    assert profiled_kernels(lab, ("near",)) == ("",)
+    here, there = (list(profile_needs(lab, (name,), ForMeasure(measure="tcp"))) for name in ("near", "dut"))
     assert [one.name for one in here if isinstance(one, Need)] == ["perf", "perf"]
     (lack,) = there
     assert isinstance(lack, ImageNotInstalled)
