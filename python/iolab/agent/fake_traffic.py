@@ -75,6 +75,7 @@ class FakeTraffic:
         """Return the methods of traffic and devices."""
         return {
             "traffic.open": self._open,
+            "traffic.record": self._record,
             "traffic.run": self._run,
             "traffic.close": self._close,
             "device.start": self._start,
@@ -122,19 +123,26 @@ class FakeTraffic:
         return {"ports": ports, "begin_ns": now_ns, "end_ns": now_ns}
 
     def _close(self, params: dict[str, Json]) -> Json:
-        if self._sets.pop(params["id"], None) is None:
-            raise TrafficRefusal(-32004, f"no set of ports {params['id']!r}", {"id": params["id"]})
+        self._set(params)
+        del self._sets[params["id"]]
         return {}
 
-    def _run(self, params: dict[str, Json]) -> Json:
+    def _set(self, params: dict[str, Json]) -> dict[str, dict[str, Json]]:
         if params["id"] not in self._sets:
             raise TrafficRefusal(-32004, f"no set of ports {params['id']!r}", {"id": params["id"]})
+        return self._sets[params["id"]]
+
+    def _record(self, params: dict[str, Json]) -> Json:
+        self._set(params)
+        return {"bytes": len(params["hex"]) // 2, "frames": 0, "unstamped_frames": 0, "flows": 0}
+
+    def _run(self, params: dict[str, Json]) -> Json:
+        ports = self._set(params)
         begin_ns, duration_ns = self.clock.now_ns(), params["duration_ns"]
         passed = [
             self.forwards(sender["rate"]["frames"] * NS_PER_S / sender["rate"]["per_ns"], duration_ns)
             for sender in params["senders"]
         ]
-        ports = self._sets[params["id"]]
         for sender, one in zip(params["senders"], passed, strict=True):
             port = ports[sender["port"]]
             self.dropped[port.get("netns"), port["interface"]] += one.offered_frames - one.forwarded_frames

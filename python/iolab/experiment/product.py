@@ -12,26 +12,35 @@ MOST_LOOKS = 100_000
 """Cells looked at to find one that is left."""
 MOST_FACTORS = 100
 """Factors that may exist in one cell."""
+ANY: Selector = {}
+"""Accepts every cell."""
 
 
 def cells(experiment: Experiment) -> Iterator[Cell]:
     """Yield every cell, the last factor changing fastest."""
-    return selected(expand(experiment.factors), experiment.only, experiment.excluded)
+    found = _expand(experiment.factors, {}, experiment.only or (ANY,))
+    return selected(found, experiment.only, experiment.excluded)
 
 
 def expand(factors: tuple[Factor, ...]) -> Iterator[dict[str, str]]:
     """Yield every combination of levels."""
-    return _expand(factors, {})
+    return _expand(factors, {}, (ANY,))
 
 
-def _expand(factors: tuple[Factor, ...], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
+def _expand(
+    factors: tuple[Factor, ...], chosen: dict[str, str], only: Sequence[Selector]
+) -> Iterator[dict[str, str]]:
+    """Yield the combinations that one of the selectors may accept: what none accepts is not walked into."""
     if not factors:
         yield dict(chosen)
         return
     first, rest = factors[0], factors[1:]
     for level in first.levels:
+        left = [one for one in only if first.name not in one or level.label in one[first.name]]
+        if not left:
+            continue
         chosen[first.name] = level.label
-        yield from _expand((*level.factors, *rest), chosen)
+        yield from _expand((*level.factors, *rest), chosen, left)
     chosen.pop(first.name, None)
 
 

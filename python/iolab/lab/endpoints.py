@@ -153,5 +153,7 @@ def owns(segment: Segment, point: Endpoint, ref: str) -> bool:
     wanted = PortRef(ref)
     if point.machine != wanted.machine:
         return False
-    bridged = any(own.ref == ref and own.bridge == point.interface for own in segment.ports)
-    return not wanted.port or point.port == wanted.port or bridged
+    if not wanted.port or point.port == wanted.port:
+        return True
+    there = (own for own in segment.ports if own.bridge == point.interface)
+    return any(own.name == wanted.port and own.machine == wanted.machine for own in there)

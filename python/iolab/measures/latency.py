@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from iolab.experiment.measures import Latency
-from iolab.lab.packets.frames import latency_fps
+from iolab.lab.packets.frames import given_fps
 from iolab.lab.packets.needs import check_packets
 from iolab.lab.topology import Topology
 from iolab.measures.packets import packet_kind
@@ -23,7 +23,7 @@ def _measure(site: "Site", measure: Latency) -> "Measured":
 def _check(measure: Latency, lab: "Lab", topology: Topology) -> None:
     """Check its way and its rate. Raises InputError."""
     check_packets(measure, lab, topology)
-    latency_fps(measure)
+    given_fps(measure, measure.rate)
 
 
 LATENCY = packet_kind(

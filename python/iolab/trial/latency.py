@@ -1,7 +1,7 @@
 """One-way latency of every frame at a given rate."""
 
 from iolab.experiment.measures import Latency
-from iolab.lab.packets.frames import latency_fps
+from iolab.lab.packets.frames import given_fps
 from iolab.record.metric import FRAME_RATE, Metric, Metrics
 from iolab.trial.lab_access import Site
 from iolab.trial.load import LoadBench
@@ -26,7 +26,7 @@ def measure_latency(site: Site, measure: Latency) -> Measured:
         TrialFailed: the ports could not be opened, or the trial could not be run.
         AgentError: the agent is gone.
     """
-    fps = latency_fps(measure)
+    fps = given_fps(measure, measure.rate)
     with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
         record = bench.run(LoadTrial(intended_fps=fps, duration_ns=measure.duration), "latency")
         metrics = [

@@ -1,6 +1,7 @@
 """The pages of docs/, README.md and the labs: experiments in them are right, commands and files they name exist."""
 
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,11 @@ LABS = sorted((ROOT / "labs").glob("*.yaml"))
 INLINE = re.compile(r"`(iolab [^`]+)`")
 SHELL_LINE = re.compile(r"^(?:\$ )?(?:\w+=\$\()?(?P<line>(?:\.venv/bin/)?iolab [^\n]*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+CAPTURE = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1) + b"".join(
+    struct.pack("<IIII", 0, time_ns, 60, 60) + b"\x02" * 12 + b"\x08\x00\x45" + bytes(45)
+    for time_ns in (0, 1_000)
+)
+"""Two frames of IPv4, a microsecond apart."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -40,9 +46,10 @@ def calls(page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("where", "text"), [pytest.param(*each, id=each[0]) for each in experiments()])
-def test_an_experiment_on_a_page_is_right(where: str, text: str) -> None:
-    """A reader who copies an experiment from a page can check it without a complaint."""
-    assert next(cells(parse(text, where))) is not None
+def test_an_experiment_on_a_page_is_right(where: str, text: str, tmp_path: Path) -> None:
+    """A reader who copies an experiment, beside a capture of their own, can check it without a complaint."""
+    (tmp_path / "trace.pcap").write_bytes(CAPTURE)
+    assert next(cells(parse(text, str(tmp_path / where.replace("/", "-"))))) is not None
 
 
 def test_there_are_experiments_on_the_pages() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.measures import Latency, Packets
+from iolab.experiment.measures import Packets
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import Way, check_senders
 from iolab.lab.packets.replays import check_replay, sent_of
@@ -80,14 +80,14 @@ def line_fps(measure: Packets) -> float | None:
     return measure.line_rate / ((mean_bytes(sizes_of(measure)) + LINE_OVERHEAD_BYTES) * 8)
 
 
-def latency_fps(measure: Latency) -> float:
-    """Return the load of a latency measure in one direction [frames/s].
+def given_fps(measure: Packets, rate: str | None) -> float:
+    """Return the load of a measure at one rate in one direction [frames/s]; no rate: as its recording has it.
 
     Raises:
         InputError: no rate is given, and no recording has one of its own; or it is above the line.
     """
-    if measure.rate is not None:
-        return fps_of(measure.rate, measure, "rate")
+    if rate is not None:
+        return fps_of(rate, measure, "rate")
     replay = measure.replay
     fps = sent_of(measure).fps if replay is not None and replay.timing == "recorded" else 0.0
     if not fps:

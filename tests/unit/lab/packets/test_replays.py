@@ -11,7 +11,7 @@ from tests.unit.trial.packets import lab
 from iolab.errors import InputError
 from iolab.experiment.attached import FileBytes
 from iolab.experiment.measures import Latency
-from iolab.lab.packets.frames import check_fit, latency_fps, sizes_of
+from iolab.lab.packets.frames import check_fit, given_fps, sizes_of
 from iolab.lab.packets.placement import ways
 from iolab.lab.packets.replays import ENTRY, Sent, sent_of
 from iolab.lab.topology import make_topology
@@ -90,9 +90,9 @@ def test_without_a_rate_it_is_sent_as_fast_as_it_was_recorded() -> None:
     """101 frames in a second are 100 distances."""
     frames = tuple((number * 10**7, PLAIN) for number in range(101))
     asked = replayed(*frames, replay={"timing": "recorded"}).model_copy(update={"rate": None})
-    assert latency_fps(asked) == pytest.approx(100)
+    assert given_fps(asked, asked.rate) == pytest.approx(100)
     with pytest.raises(InputError, match="add rate"):
-        latency_fps(replayed(*frames).model_copy(update={"rate": None}))
+        given_fps(replayed(*frames), None)
 
 
 def test_a_frame_longer_than_a_link_carries_is_refused() -> None:
