@@ -58,6 +58,12 @@ def test_there_are_experiments_on_the_pages() -> None:
     assert {"README.md", "docs/tutorial/first-experiment.md"} <= pages
 
 
+def test_the_readme_names_every_lab() -> None:
+    """What nobody finds is not there."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [lab.name for lab in LABS if f"(labs/{lab.name})" not in readme] == []
+
+
 @pytest.mark.parametrize("lab", [pytest.param(lab, id=lab.name) for lab in LABS])
 def test_a_lab_is_right(lab: Path) -> None:
     """Every file in labs/ passes the check, and has a baseline that one of its cells holds."""
