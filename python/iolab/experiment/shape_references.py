@@ -57,7 +57,7 @@ def _check_discipline(view: View, section: Section, shape: Shape) -> None:
 
 
 def _check_frames_fit(view: View, section: Section, link: Link, shape: Shape) -> None:
-    """Note what would let no full frame of the link through: its queue, its bucket, and rates that are none for tc."""
+    """Note a queue or a bucket too small for a full frame of the link, and a rate too low for tc."""
     frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + FRAME_HEADER
     allowed = f"at least a frame of this link, {frame_bytes} bytes"
     if shape.limit is not None and shape.limit < frame_bytes:

@@ -40,7 +40,7 @@ def idle_volumes(lab: Lab, used: Collection[str]) -> Iterator[VolumeTrouble]:
     for name in lab.volumes:
         if name not in used:
             allowed = "a volume that some machine has among its disks"
-            advice = f"write disks: [{{volume: {name}}}] at a machine, or leave the volume away"
+            advice = f"write disks: [{{volume: {name}}}] at a machine, or remove the volume"
             yield VolumeTrouble(
                 Section("volumes", name), (), f"{name}, which no machine uses", allowed, advice
             )
@@ -75,9 +75,7 @@ def _far(lab: Lab, name: str, machine: Machine, volume: str) -> tuple[str, str, 
     if holder is None or opener is None or holder == opener:
         return None
     seen = f"{volume}, which lies on {holder}, while {name} is on {opener}"
-    place = (
-        "leave `on` of the volume away" if opener == THIS_COMPUTER else f"write on: {opener} at the volume"
-    )
+    place = "remove `on` from the volume" if opener == THIS_COMPUTER else f"write on: {opener} at the volume"
     return seen, "a volume on the same computer", place
 
 

@@ -105,11 +105,11 @@ def _check_flush_check(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: str
     volume, machine = lab.volumes[disk.volume], lab.machines[measure.on]
     xen = machine.kind == "vm" and machine.engine == "xen"
     refused = (
-        (disk.fs is not None, f"fs: {disk.fs}", "a bare disk", "leave `fs` of the disk away"),
+        (disk.fs is not None, f"fs: {disk.fs}", "a bare disk", "remove `fs` from the disk"),
         (disk.via == "kernel", "via: kernel", "via: local, user or hypervisor", "take one of these"),
         (xen, "a domain of Xen", "a guest of QEMU, a host or a namespace", "measure such a machine"),
         (in_memory(lab, volume), f"{disk.volume} in the memory of {volume.on}", "a volume on a disk",
-         "put the volume on a host, or leave its `on` away"),
+         "put the volume on a host, or remove its `on`"),
         ((measure.size or 0) > volume.size, f"size {measure.size} bytes", f"at most {volume.size}",
          "write a smaller size, or a larger volume"),
     )  # fmt: skip

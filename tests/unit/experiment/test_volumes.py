@@ -48,7 +48,7 @@ def problems(*changes: tuple[str, str]) -> list[str]:
         ([(SCRATCH, f"{SCRATCH}\n    idle: {{size: 4K}}")], 12, "write disks: [{volume: idle}] at a machine"),
         ([(DUT, "disks: [{volume: scrach}]")], 5, "did you mean 'scratch'?"),
         ([(SCRATCH, "scratch: {size: 256M, on: fa}")], 11, "did you mean 'far'?"),
-        ([(SCRATCH, "scratch: {size: 256M, on: far}")], 5, "leave `on` of the volume away"),
+        ([(SCRATCH, "scratch: {size: 256M, on: far}")], 5, "remove `on` from the volume"),
         ([(SCRATCH, "scratch: {size: 256M, on: dut}")], 5, "lies on dut, while dut is on this computer"),
         ([(DUT, "cpus: 1"), (INNER, f"inner: {{kind: vm, on: other, {DUT}}}")], 7, "write on: other at the volume"),
         ([(SCRATCH, "scratch: {size: 1000}")], 11, "a multiple of 4K"),

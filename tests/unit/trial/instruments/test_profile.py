@@ -77,7 +77,7 @@ def test_samples_are_folded_from_the_outermost_function_to_the_one_that_ran(fold
 
 
 def test_a_figure_is_the_part_of_a_cpu_that_a_function_ran_itself(folded: str) -> None:
-    """Idle CPUs are none; half a sample per second makes two samples in two seconds two CPUs."""
+    """Idle CPUs do not count; half a sample per second makes two samples in two seconds two CPUs."""
     found = stacks_in(folded)
     assert functions(found, 2)[0] == ("vhost-19600", "copy:page_[k]", 0.5)
     metrics = {(one.name, one.dimensions.part): one.value for one in function_metrics("dut", found, 2)}
@@ -113,7 +113,7 @@ measure: {tcp: {kind: stream, from: near, to: dut, instruments: [profile]}}
 
 
 def test_a_profile_is_of_this_computer_and_of_guests_that_have_perf() -> None:
-    """One that is named and has it not is refused when planning, with what to write."""
+    """A named machine without perf is refused when planning, with what to write."""
     lab = Resolver(parse(LAB, "f.yaml")).setup({}).lab
     assert profiled_kernels(lab, ()) == ("", "other")
     assert profiled_kernels(lab, ("near",)) == ("",)
