@@ -20,7 +20,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def read_stacks(folder: Path, key: str) -> dict[str, str]:
-    """Return the folded stacks of a trial's profiles by machine, this computer's with no name; empty without a profile."""
+    """Return the folded stacks of a trial's profiles by machine (this computer has no name)."""
     if not _KEY.fullmatch(key):
         return {}
     found = {}
