@@ -1,6 +1,7 @@
 """What the pages of the documentation show: experiments, and calls of iolab with what they print."""
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,14 @@ FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTIL
 FILE_NAME = re.compile(r"# (\S+\.yaml)")
 ANY = "..."
 """Stands on a page for what is left out."""
+
+_HEADERS = bytes.fromhex(
+    "020000000001 020000000002 0800 4500003c00000000401100000a000001c0a80701 1388138800280000"
+)
+CAPTURE = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1) + b"".join(
+    struct.pack("<IIII", 0, number * 10_000_000, 74, 74) + _HEADERS + bytes(32) for number in range(50)
+)
+"""What pages call trace.pcap: UDP from 10.0.0.1 to 192.168.7.1, every 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.netns.runs import trials
-from tests.pages import LED, ROOT, differs, experiment_of, experiments_on, name_of, shown_on
+from tests.pages import CAPTURE, LED, ROOT, differs, experiment_of, experiments_on, name_of, shown_on
 
 from iolab.experiment import parse
 
@@ -73,8 +73,9 @@ def _number(words: list[str], word: str, typed: list[list[str]]) -> int:
 def test_an_experiment_of_a_page_runs(iolab: Iolab, tmp_path: Path, text: str) -> None:
     """Its baseline cell, once, for a second; every measure has figures."""
     file = tmp_path / "page.yaml"
+    (tmp_path / "trace.pcap").write_bytes(CAPTURE)
     file.write_text(re.sub(r"duration: \d+s", "duration: 1s", text))
-    baseline = parse(text, file.name).baseline
+    baseline = parse(text, str(file)).baseline
     only = ["--only", ",".join(f"{name}={label}" for name, label in baseline.items())] if baseline else []
     done = iolab("run", file, "--blocks", "1", *only)
     assert done.returncode == 0, done.stdout + done.stderr

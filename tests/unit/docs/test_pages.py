@@ -1,12 +1,11 @@
 """The pages of docs/, README.md and the labs: experiments in them are right, commands and files they name exist."""
 
 import re
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.pages import FENCE, PAGES, ROOT, experiments_on, name_of
+from tests.pages import CAPTURE, FENCE, PAGES, ROOT, experiments_on, name_of
 from tests.unit.docs.conftest import Help
 
 from iolab.experiment import cells, parse
@@ -15,11 +14,6 @@ LABS = sorted((ROOT / "labs").glob("*.yaml"))
 INLINE = re.compile(r"`(iolab [^`]+)`")
 SHELL_LINE = re.compile(r"^(?:\$ )?(?:\w+=\$\()?(?P<line>(?:\.venv/bin/)?iolab [^\n]*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
-CAPTURE = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1) + b"".join(
-    struct.pack("<IIII", 0, time_ns, 60, 60) + b"\x02" * 12 + b"\x08\x00\x45" + bytes(45)
-    for time_ns in (0, 1_000)
-)
-"""Two frames of IPv4, a microsecond apart."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
