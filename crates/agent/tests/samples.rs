@@ -134,7 +134,7 @@ fn facts_are_read_quickly_and_leave_nothing_behind() {
     assert_eq!(facts["programs"]["iolab-no-such-program"], Value::Null);
     assert!(facts["settings"]["/proc/sys/net/core/rmem_max"].is_string());
     assert_eq!(facts["settings"]["/proc/sys/no"], Value::Null);
-    assert_eq!(facts["features"].as_object().unwrap().len(), 32);
+    assert_eq!(facts["features"].as_object().unwrap().len(), 43);
     assert!(facts["cpus"].as_u64() > Some(0) && facts["memory_bytes"].as_u64() > Some(1 << 20));
 }
 
