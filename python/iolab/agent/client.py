@@ -33,6 +33,8 @@ COMMAND_TIMEOUT_MS = 60_000
 module; this bounds a kernel that hangs."""
 UNDO_DEADLINE_S = 60.0
 """Undoing a large lab takes about a second; this bounds a kernel that hangs."""
+MOST_AT_ONCE = 448
+"""Requests under way: an agent works on 512 at once and refuses more. A lab of hundreds of machines has thousands."""
 GONE_DEADLINE_S = 5.0
 """An agent from which nothing more comes has ended, or does so at once."""
 ENDED = "relay.ended"
@@ -117,7 +119,7 @@ class Agent:
         self._ids = itertools.count(1)
         self._listeners: dict[str, Listener] = {}
         self._pending: dict[int, Pending] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._gone = False
         self._hello = Pending("hello", transport, name)
         self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
@@ -153,9 +155,13 @@ class Agent:
     # Requests ---------------------------------------------------------------------------------------------
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
-        """Send a request without waiting for its reply; waiting for it fails when the agent is gone."""
+        """Send a request without waiting for its reply; waiting for it fails when the agent is gone.
+
+        While as many as an agent may have are under way, it waits for one of them; after a time the agent decides.
+        """
         pending = Pending(method, self._transport, self.name)
         with self._lock:
+            self._lock.wait_for(lambda: self._gone or len(self._pending) < MOST_AT_ONCE, REPLY_SLACK_S)
             if self._gone:
                 pending.settle(None)
                 return pending
@@ -305,6 +311,7 @@ class Agent:
             lost, listeners = list(self._pending.values()), dict(self._listeners)
             self._pending.clear()
             self._listeners.clear()
+            self._lock.notify_all()
         for pending in [self._hello, *lost]:
             pending.settle(None)
         for subject, listener in listeners.items():
@@ -322,6 +329,7 @@ class Agent:
         number = message.get("id")
         with self._lock:
             pending = self._pending.pop(number, None) if type(number) is int else None  # true is no 1
+            self._lock.notify()
         if pending is not None:
             pending.settle(message)
 

@@ -1,12 +1,13 @@
 """The client against the fake agent: requests, replies, refusals, and an agent that dies."""
 
 import json
+import queue
 import threading
 
 import pytest
 from tests.unit.run.guests.fake_guests import Line
 
-from iolab.agent.client import Agent, Refused
+from iolab.agent.client import MOST_AT_ONCE, Agent, Refused
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.errors import AgentError
 
@@ -49,6 +50,41 @@ def test_requests_sent_together_get_their_own_replies() -> None:
     agent = Agent(FakeAgent(programs=lambda argv, _: Outcome(stdout=argv[0])))
     results = agent.run_all([(("a",), None), (("b",), None), (("c",), None)])
     assert [result.stdout for result in results] == ["a", "b", "c"]
+
+
+class Counting(Greeting):
+    """A transport that answers when the agent's limit is reached, or all was asked."""
+
+    def __init__(self, greeting: str, total: int) -> None:
+        super().__init__(greeting)
+        self.total, self.asked, self.most = total, 0, 0
+        self.answers: queue.Queue[str] = queue.Queue()
+        self.held: list[str] = []
+
+    def send(self, line: str) -> None:
+        """Hold a request until as many wait as may."""
+        self.asked += 1
+        self.held.append(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": None}))
+        self.most = max(self.most, len(self.held))
+        if len(self.held) == MOST_AT_ONCE or self.asked == self.total:
+            for answer in self.held:
+                self.answers.put(answer)
+            self.held = []
+
+    def receive(self) -> str | None:
+        """Give the greeting, then each answer."""
+        return self.lines.pop(0) if self.lines else self.answers.get()
+
+
+def test_no_more_requests_are_under_way_than_an_agent_takes() -> None:
+    """A lab of hundreds of machines asks for more at once than an agent works on; none of it is refused."""
+    greeting = FakeAgent().receive()
+    assert greeting is not None
+    transport = Counting(greeting, 3 * MOST_AT_ONCE)
+    agent = Agent(transport)
+    for pending in [agent.begin("agent.ping", {}) for _ in range(transport.total)]:
+        assert pending.result(10) is None
+    assert transport.most <= MOST_AT_ONCE
 
 
 def test_a_missing_program_is_refused_with_its_reason() -> None:
