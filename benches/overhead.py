@@ -1,12 +1,13 @@
 """What iolab itself costs: lab set-up and teardown, agent round trip, samplers, time per trial that is not measuring.
 
-Usage: python benches/overhead.py [samplers]. Needs root or user namespaces, and iperf3; about 190 s, with `samplers`
-only those. Figures are medians of one run.
+Usage: python benches/overhead.py [samplers | commands]. Needs root, and iperf3; about 190 s, with a word only those
+(`commands` are programs of the user's own: 40 s). Figures are medians of one run.
 """
 
 import itertools
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +21,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
 from iolab.plan.planning import make_plan
+from iolab.record.trial import TrialResult
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
@@ -53,10 +55,18 @@ lab:
     lan: {ends: [a.eth0, b.eth0]}
 measure:
   wait: {kind: command, on: a, run: [sleep, 0.2]}
-factors:
-  links.lan.mtu: [1500, 9000]
 blocks: 20
 """
+COMMANDS = {
+    "alone": COMMAND,
+    "on a lab that is changed": COMMAND + "factors: {links.lan.mtu: [1500, 9000]}\n",
+    "with a server": COMMAND.replace(
+        "0.2]}", "0.2], servers: {s: {on: b, run: [iperf3, -s], ready: {listens: 5201}}}}"
+    ),
+}
+"""Programs of the user's own: what stands around them."""
+ROUNDS = 3
+"""Runs of iolab and of the plain program, one after the other."""
 
 NETNS = ("iolab-a", "iolab-b", "iolab-c")
 
@@ -138,6 +148,20 @@ def cpu_time_s(pid: int) -> float:
 
 def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
     """Return for each trial of a run the time from the end of the one before to its own end, without measuring [s]."""
+    return [
+        (later.end_ns - earlier.end_ns - later.measured_ns) / 1e9
+        for earlier, later in itertools.pairwise(results_of(experiment, agent))
+    ]
+
+
+def trial_spans(experiment: Experiment, agent: Agent) -> list[float]:
+    """Return for each trial of a run the time from the end of the one before to its own end [s]."""
+    pairs = itertools.pairwise(results_of(experiment, agent))
+    return [(later.end_ns - earlier.end_ns) / 1e9 for earlier, later in pairs]
+
+
+def results_of(experiment: Experiment, agent: Agent) -> list[TrialResult]:
+    """Return what a run gave."""
     facts, raw = read_facts(agent)
     with tempfile.TemporaryDirectory() as parent:
         plan = make_plan(experiment, facts)
@@ -145,10 +169,21 @@ def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
         execute.work_on(path, experiment, Agents(agent), SystemClock(), Silent())
         results = [record.result for record in load_run(path).trials]
     assert all(result.status == "ok" for result in results), [result.reason for result in results]
-    return [
-        (later.end_ns - earlier.end_ns - later.measured_ns) / 1e9
-        for earlier, later in itertools.pairwise(results)
-    ]
+    return results
+
+
+def print_commands(agent: Agent) -> None:
+    """Print what a trial takes beyond the plain program, run before and after in alternation."""
+    for name, text in COMMANDS.items():
+        experiment, plain, beside = parse(text, "command"), [], []
+        for _ in range(ROUNDS):
+            for _ in range(5):
+                begin = time.perf_counter()
+                subprocess.run(["sleep", "0.2"], check=True)
+                plain.append(time.perf_counter() - begin)
+            beside += trial_spans(experiment, agent)
+        beyond_ms = (statistics.median(beside) - statistics.median(plain)) * 1e3
+        print(f"trial of a program of the user's own, {name}: {beyond_ms:.0f} ms beyond it (bound 50)")
 
 
 def print_samplers(agent: Agent, experiment: Experiment) -> None:
@@ -164,6 +199,9 @@ def main() -> None:
     """Print every figure beside its bound."""
     experiment = parse(LAB, "overhead")
     with open_agent() as agent:
+        if sys.argv[1:] == ["commands"]:
+            print_commands(agent)
+            return
         print_samplers(agent, experiment)
         if sys.argv[1:] == ["samplers"]:
             return
@@ -172,8 +210,7 @@ def main() -> None:
         overheads = trial_overheads(experiment, agent)
         median_ms, largest_ms = statistics.median(overheads) * 1e3, max(overheads) * 1e3
         print(f"overhead per trial: {median_ms:.0f} ms median, {largest_ms:.0f} ms at most (bound 150)")
-        beside_ms = statistics.median(trial_overheads(parse(COMMAND, "command"), agent)) * 1e3
-        print(f"overhead per trial of a program of the user's own: {beside_ms:.0f} ms (bound 50)")
+        print_commands(agent)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ look_for_capture() {
 look_for_programs() {
     has nft || missing+=(nftables)
     has ab || missing+=(apache2-utils)
+    local program
+    for program in wrk hey sockperf dnsperf fping; do has "$program" || missing+=("$program"); done
+    has dnsmasq || missing+=(dnsmasq-base)
     has perf || missing+=(linux-perf)
 }
 

@@ -52,7 +52,9 @@ class Figure(BaseModel):
     path: Maybe[str] = None
     """JSONPath (RFC 9535): the output is JSON, and the query finds one number."""
     pattern: Maybe[str] = None
-    """Regular expression: matches once, and its group `value`, or its only group, is the number."""
+    """Regular expression: matches once, and its group `value`, or its only group, is the number.
+
+    A group `unit` is the unit that the program wrote (us, ms, s, Mbit/s): the number is given in the figure's own."""
     column: Maybe[str] = None
     """The output is CSV with a head and one row: the number in the column of this name."""
     per_line: Maybe[Period] = None

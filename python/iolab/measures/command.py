@@ -61,7 +61,7 @@ def _check_figure(view: View, section: Section, place: Place, figure: Figure) ->
     if figure.path is not None and (trouble := path_trouble(figure.path)) is not None:
         view.say(section, (*place, "path"), f"{figure.path} ({trouble})", "JSONPath, such as $.end.sum.bytes")
     if figure.pattern is not None and (trouble := pattern_trouble(figure.pattern)) is not None:
-        allowed = "a regular expression with one group, or a group (?P<value>...): the number"
+        allowed = "a regular expression with one group, or a group (?P<value>...): the number; (?P<unit>...) beside it"
         view.say(section, (*place, "pattern"), f"{figure.pattern} ({trouble})", allowed)
 
 

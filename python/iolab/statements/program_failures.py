@@ -117,6 +117,17 @@ class FigureUnread(Failure):
     said: Quoted
 
 
+class FigureOfOtherUnit(Failure):
+    """A number in the output has another unit than its figure."""
+
+    code = "figure-of-other-unit"
+    figure: Name
+    seen: Quoted
+    """The number and its unit."""
+    unit: Name
+    """Of the figure."""
+
+
 class SearchTooLong(Failure):
     """A regular expression was looked for too long."""
 

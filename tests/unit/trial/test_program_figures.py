@@ -37,6 +37,38 @@ def test_a_pattern_finds_its_group() -> None:
     assert found(ab, pattern=r"(Time|Space) per request: (?P<value>\S+)") == (0.8,)
 
 
+@pytest.mark.parametrize(
+    ("written", "unit", "number"),
+    [("845.10us", "ms", 0.8451), ("1.2s", "ms", 1200.0), ("3.07ms", "ms", 3.07), ("1.5m", "s", 90.0),
+     ("9.41 Gbits/sec", "bit/s", 9.41e9), ("941 Mbit/s", "Gbit/s", 0.941), ("12 MB", "MB", 12.0),
+     ("1.25k", "1/s", 1250.0)],
+)  # fmt: skip
+def test_a_number_is_given_in_the_unit_of_its_figure(written: str, unit: str, number: float) -> None:
+    """Programs choose the unit by the size of the number."""
+    pattern = r"50% (?P<value>[\d.]+) ?(?P<unit>\S+)"
+    assert found(f"50% {written}\n", pattern=pattern, unit=unit) == (number,)
+
+
+@pytest.mark.parametrize(
+    ("written", "pattern", "unit"),
+    [("50% 845.10us", r"50% ([\d.]+)", "ms"), ("took 3 ms", r"took (\d+)", "s"),
+     ("12 MB", r"(?P<value>\d+) (?P<unit>\w+)", "B"), ("1.2k", r"([\d.]+)", "1/s"),
+     ("1.2.3s", r"(?P<value>[\d.]+)(?P<unit>s)", "ms")],
+)  # fmt: skip
+def test_a_number_of_another_unit_is_no_figure(written: str, pattern: str, unit: str) -> None:
+    """It would be wrong by thousands, and look right; what MB means differs between programs."""
+    assert why(written, pattern=pattern, unit=unit) == "figure-of-other-unit"
+
+
+def test_a_word_behind_a_number_that_is_no_other_time_is_left_alone() -> None:
+    """The same unit in other words, or something else."""
+    assert found("took 3 secs", pattern=r"took (\d+)", unit="s") == (3.0,)
+    assert found("3 k", pattern=r"(\d+)", unit="count") == (3.0,)
+    assert found("12k", pattern=r"(\d+)", unit="kB") == (12.0,)
+    assert found("3 m apart", pattern=r"(\d+)", unit="s") == (3.0,)
+    assert found("99% 12ms", pattern=r"(\d+)%", unit="ratio") == (99.0,)
+
+
 def test_a_column_of_csv_with_one_row_is_a_number() -> None:
     """Spaces after commas are no part of a name."""
     assert found("engine, rate\nio_uring, 4096\n", column="rate") == (4096.0,)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
@@ -10,8 +11,15 @@ from jsonpath import JSONPathEnvironment
 from jsonpath.exceptions import JSONPathError
 
 from iolab.experiment.commands import Figure
-from iolab.statements.program_failures import FigureAbsent, FigureAmbiguous, FigureUnread, SearchTooLong
+from iolab.statements.program_failures import (
+    FigureAbsent,
+    FigureAmbiguous,
+    FigureOfOtherUnit,
+    FigureUnread,
+    SearchTooLong,
+)
 from iolab.trial.failed import Failed
+from iolab.trial.programs.written_units import is_other, scaled
 from iolab.untrusted_json import read_untrusted
 
 SEARCH_LIMIT_S = 10.0
@@ -20,6 +28,8 @@ MOST_VALUES = 1_000_000
 """Of one figure in one output."""
 SHOWN = 200
 """Characters of an output that messages show."""
+_BEHIND = re.compile(r"[ \t]?[^\W\d_]*")
+"""What stands behind a number, and may be its unit."""
 _PATHS = JSONPathEnvironment(strict=True)
 
 
@@ -38,7 +48,7 @@ def pattern_trouble(pattern: str) -> str | None:
         compiled = _compiled(pattern)
     except regex.error as error:
         return str(error)
-    if "value" not in compiled.groupindex and compiled.groups != 1:
+    if "value" not in compiled.groupindex and (compiled.groups != 1 or "unit" in compiled.groupindex):
         return f"{compiled.groups} groups"
     return None
 
@@ -65,7 +75,7 @@ def _values(name: str, figure: Figure, output: str) -> tuple[object, ...]:
         if figure.path is not None:
             return tuple(_PATHS.compile(figure.path).findall(read_untrusted(output)))[:MOST_VALUES]
         if figure.pattern is not None:
-            return _matches(figure.pattern, output)
+            return _matches(name, figure.pattern, figure.unit, output)
         return tuple(_column(figure.column or "", output))
     except TimeoutError as error:
         raise Failed(SearchTooLong(figure=name, limit_ns=int(SEARCH_LIMIT_S * 1e9))) from error
@@ -73,11 +83,30 @@ def _values(name: str, figure: Figure, output: str) -> tuple[object, ...]:
         raise Failed(FigureUnread(figure=name, seen=output[:SHOWN], said=str(error))) from error
 
 
-def _matches(pattern: str, output: str) -> tuple[object, ...]:
+def _matches(name: str, pattern: str, unit: str, output: str) -> tuple[object, ...]:
     compiled = _compiled(pattern)
-    group = "value" if "value" in compiled.groupindex else 1
     found = compiled.finditer(output, timeout=SEARCH_LIMIT_S)
-    return tuple(match[group] for match, _ in zip(found, range(MOST_VALUES), strict=False))
+    return tuple(
+        _in_unit(name, unit, match, output) for match, _ in zip(found, range(MOST_VALUES), strict=False)
+    )
+
+
+def _in_unit(name: str, declared: str, match: "regex.Match[str]", output: str) -> object:
+    """Return the number of a match in its figure's unit: programs write us, ms or s as the number is small or large."""
+    group = "value" if "value" in match.re.groupindex else 1
+    if match[group] is None:
+        return None
+    if "unit" in match.re.groupindex:
+        written = match["unit"] or ""
+        number = scaled(match[group], written, declared)
+    else:
+        behind = _BEHIND.match(output, match.end(group))
+        written = behind[0] if behind else ""
+        number = None if is_other(written, declared) else match[group]
+    if number is None:
+        seen = f"{match[group]} {written.strip()}"
+        raise Failed(FigureOfOtherUnit(figure=name, seen=seen[:SHOWN], unit=declared))
+    return number
 
 
 def _column(name: str, output: str) -> Iterable[object]:

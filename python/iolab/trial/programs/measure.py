@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from decimal import Decimal
 from hashlib import blake2b
 
 from iolab.agent.client import Agent, Refused
@@ -89,9 +90,14 @@ def _check(running: Running, measure: CommandMeasure, ended: ProcessEnded) -> No
 
 def _figures(measure: CommandMeasure, values: Mapping[str, Sequence[float]]) -> list[Metric]:
     return [
-        Metric(name, figure.unit, sum(values[name]) / len(values[name]), better=figure.better or "")
+        Metric(name, figure.unit, _mean(values[name]), better=figure.better or "")
         for name, figure in measure.metrics.items()
     ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of numbers as they were printed, in decimal: that of one number is the number."""
+    return float(sum(Decimal(repr(value)) for value in values) / len(values))
 
 
 def _own(ended: ProcessEnded) -> tuple[Metric, ...]:
