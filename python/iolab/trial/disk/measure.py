@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json
@@ -14,6 +14,9 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
 from iolab.record.metric import Metrics
 from iolab.statements.caches import ProgramCache
+from iolab.trial.beside.disturbed import disturbed
+from iolab.trial.beside.look import work_done
+from iolab.trial.beside.work import Work
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
@@ -37,7 +40,7 @@ from iolab.trial.disk.ran import Ran, run_to_end
 from iolab.trial.disk.run_on_disk import PATIENCE, Patience
 from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
-from iolab.trial.disk.workers import busiest, workers
+from iolab.trial.disk.workers import Worker, busiest, workers
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 
@@ -47,6 +50,18 @@ FLUSHES = 3
 """A journal commits every five seconds: it does not come between each of three flushes and the look."""
 Running = Callable[[Residency | None], Ran]
 """Runs the program, given what the cache had of the device just before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What was counted by a moment."""
+
+    layers: Mapping[LayerName, Counted]
+    """On the way of the disk's bytes."""
+    threads: tuple[Worker, ...]
+    """In user space there."""
+    work: Mapping[str, Work]
+    """Of the computers."""
 
 
 def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE) -> Measured:
@@ -60,15 +75,11 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     layers = layers_of(site.lab, measure.on, disk)
     try:
         with _ready(site, measure, disk, patience) as run:
-            device = (
-                _look(site, device_of(site.lab, measure.on, disk), drop=True)
-                if reads_device(measure)
-                else None
-            )
+            device = _device_dropped(site, measure, disk)
             before = [_look(site, layer, drop=True) for layer in layers]
-            layers_before, began = look(site, measure.on, disk), workers(site, measure.on, disk)
+            began = _reached(site, measure.on, disk)
             ran = run(device)
-            layers_after, ended = look(site, measure.on, disk), workers(site, measure.on, disk)
+            ended = _reached(site, measure.on, disk)
             after = flushed(
                 lambda: _flush(site, measure.on, disk),
                 lambda: [_look(site, layer, drop=False) for layer in layers],
@@ -77,7 +88,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     except Refused as error:
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
-    rows = _rows(ran, layers_before, layers_after)
+    rows = _rows(ran, began.layers, ended.layers)
     compared = steps(
         rows, direct=_is_direct(measure), file_system=disk.fs is not None, door=disk.via == "user"
     )
@@ -92,7 +103,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
     warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared))
     took = sum(one.duration_ns for one in ran.figures)
-    busy = busiest(began, ended, took, sum(one.duration_ns for one in ran.commands))
+    busy = busiest(began.threads, ended.threads, took, sum(one.duration_ns for one in ran.commands))
     verdict = judge(measure, disk, ran.figures, busy, line_of(site, disk, rows, took))
     metrics = Metrics(
         (
@@ -104,8 +115,16 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     )
     return Measured(
         metrics, warnings, took, ran.commands, raw,
-        conclude=lambda read: replace(_concluded(site, measure, ran, read), verdict=verdict),
+        conclude=lambda read: replace(
+            _concluded(site, measure, ran, read),
+            verdict=verdict,
+            warnings=disturbed(began.work, ended.work, read),
+        ),
     )  # fmt: skip
+
+
+def _reached(site: Site, machine: str, disk: Disk) -> Reached:
+    return Reached(look(site, machine, disk), workers(site, machine, disk), work_done(site))
 
 
 def flushed(flush: Callable[[], None], look: Callable[[], list[Residency | None]]) -> list[Residency | None]:
@@ -175,6 +194,13 @@ def _concluded(site: Site, measure: DiskMeasure, ran: Ran, readings: Readings) -
     if ran.series is None or not own:
         return Concluded()
     return Concluded(series=ran.series(own[0].observations[0].begin_ns))
+
+
+def _device_dropped(site: Site, measure: DiskMeasure, disk: Disk) -> Residency | None:
+    """Return what the cache has of the disk itself, after it was dropped; None: no matter, or nobody could look."""
+    if not reads_device(measure):
+        return None
+    return _look(site, device_of(site.lab, measure.on, disk), drop=True)
 
 
 def _look(site: Site, layer: Layer, *, drop: bool) -> Residency | None:

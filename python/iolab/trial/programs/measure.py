@@ -13,6 +13,8 @@ from iolab.lab.kernels import HERE
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series, series
 from iolab.statements.program_failures import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
+from iolab.trial.beside.disturbed import disturbed
+from iolab.trial.beside.look import work_done
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings
@@ -45,6 +47,7 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
     """
     agents = {id(one): one for one in _agents(site, measure)}.values()
     own = f"{ID}-{blake2b(site.part.encode(), digest_size=4).hexdigest()}" if site.part else ID
+    work_before = work_done(site)
     try:
         with ExitStack() as stack:
             servers = []
@@ -59,6 +62,7 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
         raise TrialFailed(str(error)) from error
     finally:
         left = sum(sweep(agent, site.part) for agent in agents)
+    work_after = work_done(site)
     _check(running, measure, ended)
     if left:
         raise Failed(ProgramsForkedAway(programs=(*(one.name for one in servers), running.name), left=left))
@@ -69,7 +73,10 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
         measured_ns=ended.end_ns - ended.begin_ns,
         commands=tuple(record(*one) for one in zip((*servers, running), (*served, ended), strict=True)),
         raw=_raw(measure, ended, served),
-        conclude=lambda read: Concluded(series=_series(measure, values, running, ended, read)),
+        conclude=lambda read: Concluded(
+            warnings=disturbed(work_before, work_after, read),
+            series=_series(measure, values, running, ended, read),
+        ),
     )
 
 

@@ -9,6 +9,8 @@ from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metrics
 from iolab.statements.failures import NothingAnswered, ReportUnreadable
+from iolab.trial.beside.disturbed import disturbed
+from iolab.trial.beside.look import work_done
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings
@@ -35,7 +37,9 @@ def measure_ping(site: Site, measure: Ping) -> Measured:
         AgentError: an agent is gone.
     """
     asking, answering = _ends(site, measure)
+    work_before = work_done(site)
     done = run_round_trips(site, measure, asking, answering)
+    work_after = work_done(site)
     report = _read(ProbesReport, done, asking)
     if not report.received:
         raise Failed(NothingAnswered(machine=measure.dst, address=answering.address, sent=report.sent))
@@ -46,7 +50,8 @@ def measure_ping(site: Site, measure: Ping) -> Measured:
         commands=done.commands,
         raw=_raw(done),
         conclude=lambda read: Concluded(
-            series=trip_series("rtt", report, _begin_ns(report.begin_ns, asking, read), NAME)
+            warnings=disturbed(work_before, work_after, read),
+            series=trip_series("rtt", report, _begin_ns(report.begin_ns, asking, read), NAME),
         ),
     )
 
@@ -59,7 +64,9 @@ def measure_transactions(site: Site, measure: RequestResponse) -> Measured:
         AgentError: an agent is gone.
     """
     asking, answering = _ends(site, measure)
+    work_before = work_done(site)
     done = run_round_trips(site, measure, asking, answering)
+    work_after = work_done(site)
     report = _read(TransactionsReport, done, asking)
     if not report.transactions:
         sent = report.lost + report.unsent
@@ -75,6 +82,7 @@ def measure_transactions(site: Site, measure: RequestResponse) -> Measured:
         raw=_raw(done),
         conclude=lambda read: Concluded(
             verdict=judge(measure, report, programs, read),
+            warnings=disturbed(work_before, work_after, read),
             series=trip_series("transaction", report, _begin_ns(report.begin_ns, asking, read), NAME),
         ),
     )

@@ -4,7 +4,7 @@ What limits a stream is no disturbance. A threshold lies far above what calm mac
 has no mark.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.record.verdict import CpuUse
 from iolab.statements.computers import computer
@@ -47,8 +47,8 @@ def disturbances(seen: StreamSeen) -> tuple[Warning, ...]:
         *_stopped(seen),
         *_carriers(seen),
         *_processors(seen),
-        *_steal(seen.cpus),
-        *_gaps(seen),
+        *stolen(seen.cpus),
+        *stood_still(seen.gaps),
         *_unheld(seen),
         *_foreign(seen),
     ]
@@ -99,14 +99,16 @@ def _processors(seen: StreamSeen) -> Iterator[Warning]:
         yield CpuTaken(machine=program.machine, wait_ratio=program.wait_ratio, cpus=cpus)
 
 
-def _steal(cpus: tuple[CpuUse, ...]) -> Iterator[Warning]:
+def stolen(cpus: Sequence[CpuUse]) -> Iterator[Warning]:
+    """Yield the CPU of which its hypervisor took most, if that was enough to be named."""
     worst = max(cpus, key=lambda cpu: cpu.steal_ratio, default=None)
     if worst is not None and worst.steal_ratio >= STEAL_RATIO:
         yield CpuWithheld(host=computer(worst.kernel), cpu=worst.cpu, steal_ratio=worst.steal_ratio)
 
 
-def _gaps(seen: StreamSeen) -> Iterator[Warning]:
-    for kernel, gap_ns in seen.gaps.items():
+def stood_still(gaps: Mapping[str, int]) -> Iterator[Warning]:
+    """Yield the kernels whose counters could not be read for a while, by the longest while of each [ns]."""
+    for kernel, gap_ns in gaps.items():
         if gap_ns >= GAP_NS:
             yield KernelStoodStill(host=computer(kernel), gap_ns=gap_ns)
 

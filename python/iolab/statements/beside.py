@@ -1,0 +1,31 @@
+"""What programs of others did to a trial that shares a computer with them. Types only."""
+
+from iolab.statements.clauses import Clause
+from iolab.statements.computers import Computer
+from iolab.statements.warnings import Warning
+
+
+class ProgramsWaited(Clause):
+    """The program of the trial that waited most was ready for so much of its time, and had no CPU."""
+
+    code = "programs-waited"
+    wait_ratio: float
+
+
+class CpusIdle(Clause):
+    """So little of the time of all CPUs was left over that what the kernel does for the trial waited too."""
+
+    code = "cpus-idle"
+    idle_ratio: float
+
+
+class CpusTaken(Warning):
+    """Programs that are not of the trial had CPUs that the trial needed."""
+
+    code = "cpus-taken"
+    comparable = False
+    host: Computer
+    cpus: float
+    """As many CPUs they had on average, at least."""
+    seen: tuple[Clause, ...]
+    """How it is known that the trial needed them."""

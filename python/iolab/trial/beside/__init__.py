@@ -1,0 +1,1 @@
+"""Work of others on the computers of a lab while a trial runs there."""

@@ -1,0 +1,135 @@
+"""What the CPUs of a computer did by a moment, and how much of it was for a lab. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+TICK_NS = 10_000_000
+"""In which the kernel counts here (USER_HZ)."""
+KERNEL_THREAD = 0x0020_0000
+"""PF_KTHREAD among the flags of proc_pid_stat(5)."""
+HELPER = "helper"
+"""Begins the line of a process that works for a lab and is no child of its agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """CPU time since a computer began [ns]."""
+
+    cpus: int
+    """How many CPUs there are."""
+    all_ns: int
+    """Of all of them, whatever they did."""
+    idle_ns: int
+    """With nothing to do, also while a disk was waited for."""
+    programs_ns: int
+    """Of programs and of the kernel for them; soft interrupts and what a hypervisor took are nobody's."""
+    own_ns: int
+    """Of these the lab's programs, and who measures."""
+    kernel_ns: Mapping[int, int]
+    """Of these each of the kernel's own threads, by number: whose work they do nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What was done beside a trial."""
+
+    cpus: float
+    """As many CPUs programs had that are not of the trial."""
+    idle_ratio: float
+    """Part of the time of all CPUs that was left over."""
+
+
+def beside(before: Work, after: Work) -> Beside:
+    """Return what was done between two moments."""
+    all_ns = max(1, after.all_ns - before.all_ns)
+    kernel_ns = sum(max(0, ns - before.kernel_ns.get(pid, 0)) for pid, ns in after.kernel_ns.items())
+    others_ns = after.programs_ns - before.programs_ns - (after.own_ns - before.own_ns) - kernel_ns
+    return Beside(
+        cpus=max(0, others_ns) * after.cpus / all_ns,
+        idle_ratio=min(1.0, max(0, after.idle_ns - before.idle_ns) / all_ns),
+    )
+
+
+def work_of(text: str, agent: int) -> Work | None:
+    """Read the lines of helpers, of /proc/stat and of every process's stat; None: the CPUs are not among them.
+
+    `agent` is the process id of the lab's agent on that computer. Its descendants are the lab's, with those that
+    ended and were waited for; of its ancestors (who measures) their own time alone.
+    """
+    cpus, helpers = -1, set()
+    total: tuple[int, ...] = ()
+    processes: dict[int, _Process] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if line.startswith("cpu"):
+            cpus += 1
+            total = total or tuple(int(word) for word in words[1:9])
+        elif words[:1] == [HELPER] and words[-1].isdecimal():
+            helpers.add(int(words[-1]))
+        elif (one := _process(line)) is not None:
+            processes[one.pid] = one
+    if cpus < 1 or len(total) < 8:
+        return None
+    user, nice, system, idle, waiting = total[:5]
+    return Work(
+        cpus=cpus,
+        all_ns=sum(total) * TICK_NS,
+        idle_ns=(idle + waiting) * TICK_NS,
+        programs_ns=(user + nice + system) * TICK_NS,
+        own_ns=_own_ticks(processes, {agent, *helpers}, agent) * TICK_NS,
+        kernel_ns={one.pid: one.own_ticks * TICK_NS for one in processes.values() if one.of_kernel},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    of_kernel: bool
+    own_ticks: int
+    ended_ticks: int
+    """Of its descendants that it waited for."""
+
+
+def _process(line: str) -> _Process | None:
+    """Read a line of proc_pid_stat(5); None: it is another line."""
+    head, named, tail = line.rpartition(") ")
+    pid, fields = head.partition(" (")[0], tail.split()
+    if not named or not pid.isdecimal() or len(fields) < 15:
+        return None
+    user, system, ended_user, ended_system = map(int, fields[11:15])
+    flags = int(fields[6])
+    return _Process(
+        int(pid), int(fields[1]), bool(flags & KERNEL_THREAD), user + system, ended_user + ended_system
+    )
+
+
+def _own_ticks(processes: Mapping[int, _Process], roots: Iterable[int], agent: int) -> int:
+    family = set(_descendants(processes, roots))
+    ancestors = set(_ancestors(processes, agent)) - family
+    return sum(
+        one.own_ticks + (one.ended_ticks if one.pid in family else 0)
+        for one in processes.values()
+        if one.pid in family or one.pid in ancestors
+    )
+
+
+def _descendants(processes: Mapping[int, _Process], roots: Iterable[int]) -> Iterator[int]:
+    children: dict[int, list[int]] = {}
+    for one in processes.values():
+        children.setdefault(one.parent, []).append(one.pid)
+    found, pending = set[int](), list(roots)
+    while pending:
+        pid = pending.pop()
+        if pid not in found:
+            found.add(pid)
+            pending += children.get(pid, ())
+    yield from found
+
+
+def _ancestors(processes: Mapping[int, _Process], pid: int) -> Iterator[int]:
+    """Give the parents of a process but the first process of all."""
+    one = processes.get(pid)
+    while one is not None and one.parent > 1:
+        yield one.parent
+        one = processes.get(one.parent)
