@@ -17,6 +17,7 @@ main() {
     choose_rust
     echo "setup: apt installs what is missing: ${missing[*]}"
     keep_sshd_asleep
+    keep_services_asleep
     as_root apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "${missing[@]}" >build/apt.log 2>&1 ||
         { tail -n 20 build/apt.log >&2; give_up "apt-get install failed (the log is build/apt.log)"; }
     look "$@"
@@ -68,6 +69,7 @@ look_for_programs() {
     local program
     for program in wrk hey sockperf dnsperf fping; do has "$program" || missing+=("$program"); done
     has dnsmasq || missing+=(dnsmasq-base)
+    has nginx || missing+=(nginx-light)
     has perf || missing+=(linux-perf)
 }
 
@@ -126,6 +128,15 @@ keep_sshd_asleep() {
     [[ " ${missing[*]} " == *" openssh-server "* ]] || return 0
     as_root mkdir -p /etc/ssh
     as_root touch /etc/ssh/sshd_not_to_be_run
+}
+
+# Labs start what they need themselves; no service of a package shall run beside them.
+keep_services_asleep() {
+    local -r policy=/usr/sbin/policy-rc.d
+    [[ " ${missing[*]} " == *" nginx-light "* && ! -e $policy ]] || return 0
+    trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
 }
 
 find_root() {
