@@ -24,7 +24,7 @@ main() {
     begin compile cargo test -q --workspace --locked --no-run
     make setup || { await; exit 1; }
     begin lint scripts/lint.sh
-    begin units apart nice -n 10 "${tests[@]}" --numprocesses 2 --dist loadfile tests/unit
+    begin units apart nice -n 10 "${tests[@]}" --numprocesses 2 --dist worksteal tests/unit
     limited .venv/bin/iolab image build linux nested xen host qemu linux-backports:nginx-light || failed images
 
     # Those with guests have the CPU first: frames are lost while a guest waits for one.

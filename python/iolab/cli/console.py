@@ -9,6 +9,7 @@ from rich.segment import Segment
 from iolab.errors import Problem
 from iolab.plan.types import Unsupported
 from iolab.printable import printable
+from iolab.report.troubles import UnsupportedCells
 from iolab.report.words import EN
 
 PLAIN_WIDTH = 200
@@ -51,10 +52,12 @@ def say(text: str) -> None:
     print(printable(text), flush=True)
 
 
-def cannot_run(cells: Unsupported) -> str:
-    """Return in a line what cannot run here, and why."""
+def cannot_run(cells: Unsupported | UnsupportedCells) -> str:
+    """Return in a line what cannot run here, and why; of several cells the first and their number."""
     levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
-    return f"{' '.join(filter(None, (cells.measure, levels)))}: {EN.said.say(cells.reason)}"
+    count = cells.count if isinstance(cells, UnsupportedCells) else 1
+    others = f" and {count - 1} more" if count > 1 else ""
+    return f"{' '.join(filter(None, (cells.measure, levels)))}{others}: {EN.said.say(cells.reason)}"
 
 
 def complain(text: str) -> None:

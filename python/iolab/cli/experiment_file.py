@@ -27,6 +27,7 @@ from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
 from iolab.report.stated import stated
+from iolab.report.troubles import unsupported
 from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
@@ -184,7 +185,10 @@ def _counted(number: int, noun: str) -> str:
 def plan(
     file: File,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
-    all_commands: Annotated[bool, typer.Option("--all", help="Print the commands of every step.")] = False,
+    all_commands: Annotated[
+        bool,
+        typer.Option("--all", help="Print every step's commands and every cell."),
+    ] = False,
     blocks: Blocks = None,
     seed: Seed = None,
     only: Only = None,
@@ -263,10 +267,12 @@ def _print_plan(decided: Plan, all_commands: bool) -> None:
     for factor in decided.factors:
         note = " (changes slowest)" if factor.name in decided.grouping else ""
         say(f"  {factor.name}: {', '.join(factor.labels)}{note}")
-    for lacking in decided.unsupported if all_commands else decided.unsupported[:STEPS_SHOWN]:
+    reasons = decided.unsupported if all_commands else unsupported(decided)
+    shown = len(reasons) if all_commands else STEPS_SHOWN
+    for lacking in reasons[:shown]:
         say(f"  cannot run here: {cannot_run(lacking)}")
-    if not all_commands and len(decided.unsupported) > STEPS_SHOWN:
-        say(f"  ... and {len(decided.unsupported) - STEPS_SHOWN} more that cannot run here")
+    if len(reasons) > shown:
+        say(f"  ... and {len(reasons) - shown} more reasons; --all lists all cells")
 
 
 def _print_emulators(experiment: Experiment, decided: Plan) -> None:

@@ -26,6 +26,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
+from iolab.report.troubles import unsupported
 from iolab.report.words import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
@@ -276,11 +277,11 @@ def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
                 f"left out, {count} of {len(plan.unsupported)} cells that cannot be there: {EN.said.say(reason)}"
             )
         return
-    lines = [f"  {cannot_run(lacking)}" for lacking in plan.unsupported[:REASONS_SHOWN]]
-    if len(plan.unsupported) > REASONS_SHOWN:
-        lines.append(
-            f"  ... and {len(plan.unsupported) - REASONS_SHOWN} more; `iolab plan FILE --all` lists them"
-        )
+    reasons = unsupported(plan)
+    lines = [f"  {cannot_run(lacking)}" for lacking in reasons[:REASONS_SHOWN]]
+    if len(reasons) > REASONS_SHOWN:
+        more = len(reasons) - REASONS_SHOWN
+        lines.append(f"  ... and {more} more reasons; `iolab plan FILE --all` lists all cells")
     lines += install_lines(plan)
     advice = "--skip-unsupported runs the others" if plan.steps else "nothing of it can run here"
     raise UnsupportedError(

@@ -79,7 +79,7 @@ def run_params(
                 else [[1518, 1]],
                 "destination_mac": macs[way.name],
                 "vlans": [{"id": vlan} for vlan in vlans_of(measure, lab, way)],
-                **_contents(measure, lab, way, index),
+                **_contents(measure, way, index),
             },
             "rate": {"frames": max(1, round(fps)), "per_ns": NS_PER_S},
             **_replay(measure, way.name),
@@ -113,10 +113,10 @@ def _replay(measure: Packets, name: str) -> dict[str, Json]:
     return found
 
 
-def _contents(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Json]:
+def _contents(measure: Packets, way: Way, index: int) -> dict[str, Json]:
     """Return what frames hold behind Ethernet, as far as it is not what the agent takes anyway."""
     rules = measure.flow_rules
-    found: dict[str, Json] = {"flows": _flows(measure, lab, way, index), "may_go_unstamped": True}
+    found: dict[str, Json] = {"flows": _flows(measure, way, index), "may_go_unstamped": True}
     if measure.protocol != "udp":
         found["transport"] = measure.protocol
     if measure.tunnel is not None:
@@ -140,8 +140,8 @@ def _payload(payload: Payload) -> dict[str, Json]:
     return found
 
 
-def _flows(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Json]:
-    sweeps = flow_sweeps(measure, lab, way, index)
+def _flows(measure: Packets, way: Way, index: int) -> dict[str, Json]:
+    sweeps = flow_sweeps(measure, way, index)
     return {"count": measure.flows, **{name: _range(sweep) for name, sweep in sweeps.items()}}
 
 

@@ -259,7 +259,7 @@ def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(
     assert run(["plan", written(VM)]) == ExitCode.HOST_CANNOT
     printed = capsys.readouterr()
     assert "nothing of 2 cells can run on this host: tcp links.lan.mtu=1500: " in printed.err
-    assert "cannot run here: tcp links.lan.mtu=9000: " in printed.out
+    assert "cannot run here: tcp links.lan.mtu=1500 and 1 more: " in printed.out
     assert run(["plan", written(VM), "--json"]) == ExitCode.HOST_CANNOT
     assert json.loads(capsys.readouterr().out)["steps"] == []
 

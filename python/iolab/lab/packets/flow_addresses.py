@@ -5,12 +5,10 @@ from ipaddress import ip_address, ip_interface
 from math import prod
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Lab
 from iolab.experiment.frame_flows import AddressRange, FlowRules, PortRange
 from iolab.experiment.measures import Packets
 from iolab.lab.endpoints import Endpoint
 from iolab.lab.packets.placement import Way
-from iolab.lab.topology import make_topology
 
 FIRST_PORT, DISCARD_PORT = 1024, 9
 """Source port of the first flow; destination port of all (RFC 2544 appendix C.2.6.4 uses discard as well: RFC 863)."""
@@ -36,7 +34,7 @@ class Sweep:
     """So many flows after each other have the same one."""
 
 
-def source_addresses(lab: Lab, way: Way, source: Endpoint, flows: int) -> tuple[str, int]:
+def source_addresses(way: Way, source: Endpoint, flows: int) -> tuple[str, int]:
     """Return the first of neighbouring addresses that frames come from, and how many there are for so many flows.
 
     A card chooses a receive queue by both addresses, and many do not look at UDP ports: flows that are to be spread
@@ -46,15 +44,13 @@ def source_addresses(lab: Lab, way: Way, source: Endpoint, flows: int) -> tuple[
     own = ip_interface(f"{source.address}/{source.prefix_length}")
     if flows == 1:
         return str(own.ip), 1
-    segments = make_topology(lab).segments
-    near = next(one for one in segments if any(point.ref == way.source.ref for point in one.endpoints))
-    same = (point.of(own.version) or point for point in near.endpoints)
+    same = (point.of(own.version) or point for point in way.near)
     first = max(ip_address(point.address) for point in same) + 1
     room = int(own.network.broadcast_address) - int(first)
     return (str(first), min(flows, room)) if room > 1 else (str(own.ip), 1)
 
 
-def flow_sweeps(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Sweep]:
+def flow_sweeps(measure: Packets, way: Way, index: int) -> dict[str, Sweep]:
     """Return what the flows of direction `index` have in each field.
 
     Raises:
@@ -63,10 +59,10 @@ def flow_sweeps(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, S
     rules = _rules_of(measure, index)
     if measure.flow_rules is None and measure.flows <= PORTS:
         # Address and port change together: whichever a card looks at, each flow is another one to it.
-        sources, target = _usual(measure, lab, way, index)
+        sources, target = _usual(measure, way, index)
         ports = Sweep(FIRST_PORT, measure.flows)
         return dict(zip(FIELDS, (sources, target, ports, Sweep(DISCARD_PORT)), strict=True))
-    sources, target = _usual(measure, lab, way, index)
+    sources, target = _usual(measure, way, index)
     given = (
         _of(rules.source) or sources,
         _of(rules.destination) or target,
@@ -103,11 +99,11 @@ def _rules_of(measure: Packets, index: int) -> FlowRules:
     )
 
 
-def _usual(measure: Packets, lab: Lab, way: Way, index: int) -> tuple[Sweep, Sweep]:
+def _usual(measure: Packets, way: Way, index: int) -> tuple[Sweep, Sweep]:
     """Return the source and destination addresses that no rule gives."""
     source, target = way.source.of(measure.ip), way.target.of(measure.ip)
     if source is not None and target is not None:
-        first, count = source_addresses(lab, way, source, measure.flows)
+        first, count = source_addresses(way, source, measure.flows)
         return Sweep(first, count), Sweep(target.address)
     if measure.ip == 4:
         seen = f"ip: 4 between {way.source.ref} and {way.target.ref}, whose links have ip: 6"

@@ -36,7 +36,7 @@ def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
         check_reach(lab, way.source.machine, way.target.machine)
     check_fit(measure, lab, directions)
     for index, way in enumerate(directions if measure.replay is None else ()):
-        flow_sweeps(measure, lab, way, index)
+        flow_sweeps(measure, way, index)
     _check_clock(directions)
     routed = any(next_hop(lab, way) != way.target.ref for way in directions)
     version = measure.ip if measure.tunnel is None else measure.tunnel_ip

@@ -40,6 +40,8 @@ class Way:
     """Sending and receiving port of each link on the way, or the names of what else counts frames there."""
     elsewhere: frozenset[str] = frozenset()
     """Ports on the way that are on another kernel than the source: what they do takes none of its CPUs."""
+    near: tuple[Endpoint, ...] = ()
+    """Every endpoint on the segment of the source."""
 
     @property
     def name(self) -> str:
@@ -299,7 +301,10 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
         )
         raise InputError([Problem(src, "finding the way of frames", seen, allowed)])
     elsewhere = frozenset(there for _, there in hops if kernel_of(lab, there.machine) != source.kernel)
-    return Way(source, target, hops, elsewhere)
+    near = next(
+        one.endpoints for one in topology.segments if any(each.ref == source.ref for each in one.endpoints)
+    )
+    return Way(source, target, hops, elsewhere, near)
 
 
 def _hops(

@@ -40,13 +40,13 @@ def test_flows_come_from_addresses_that_no_machine_has(
     lab = make_lab(machines, links)
     measure = Forwarding.model_validate({"kind": "forwarding", "from": "tester.p0", "to": "tester.p1"})
     (way,) = ways(lab, make_topology(lab), measure)
-    assert source_addresses(lab, way, way.source, flows) == expected
+    assert source_addresses(way, way.source, flows) == expected
 
 
 def sweeps(index: int = 0, **keys: Any) -> dict[str, Sweep]:
     """Return what the flows of a direction have in each field."""
     made, wanted = lab(), measure(**keys)
-    return flow_sweeps(wanted, made, ways(made, make_topology(made), wanted)[index], index)
+    return flow_sweeps(wanted, ways(made, make_topology(made), wanted)[index], index)
 
 
 def told_apart(found: dict[str, Sweep], flows: int) -> int:
