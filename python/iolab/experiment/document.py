@@ -7,12 +7,11 @@ data means is decided elsewhere.
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -24,9 +23,9 @@ from ruamel.yaml.events import (
     SequenceEndEvent,
     SequenceStartEvent,
 )
-from ruamel.yaml.tokens import ScalarToken
 
 from iolab.experiment.problems import Problems
+from iolab.experiment.syntax_errors import note_syntax
 
 MOST_BYTES = 64 * 1024
 """Largest file: 1000 lines and more. Measured: the densest YAML of this size is read in 0.6 s, in pure Python."""
@@ -103,7 +102,7 @@ def read(data: bytes, problems: Problems, keys: str = "lab and measure") -> Tabl
     except Unreadable:
         return None
     except YAMLError as error:
-        _note_syntax(error, text, problems)
+        note_syntax(error, text, problems)
         return None
     except (
         ValueError,
@@ -173,54 +172,6 @@ def _events(text: str) -> Iterator[Event]:
     reader.version = (1, 2)
     events: Iterator[Event] = reader.parse(text)
     return events
-
-
-def _note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
-    if not isinstance(error, MarkedYAMLError):
-        problems.add(1, "reading YAML", str(error).splitlines()[0][:200], "YAML 1.2")
-        return
-    said = " ".join(str(part) for part in (error.context, error.problem) if part)
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else 1
-    opened = _quote_opened(error, text, line)
-    line = opened or line
-    rows = text.splitlines()
-    row = rows[line - 1] if line <= len(rows) else ""
-    seen = row.strip()[:60] or "the end of the file"
-    if opened:
-        advice = "a quote that is opened in this line is not closed in it: close it"
-    else:
-        advice = "indent with spaces, not tabs" if "\t" in row else _syntax_advice(said)
-    problems.add(line, f"reading YAML ({said[:160]})", seen, "YAML 1.2", advice)
-
-
-def _quote_opened(error: MarkedYAMLError, text: str, line: int) -> int | None:
-    """Return the line of the quote that is not closed before `line`, where that is why the text cannot be read."""
-    ended = "unexpected end of stream" in str(error.problem) or "document separator" in str(error.problem)
-    if "quoted scalar" in str(error.context) and ended and error.context_mark:
-        return int(error.context_mark.line) + 1
-    # The quote may have been closed by the one that was to open the next text.
-    reader = YAML(typ="safe", pure=True)
-    with suppress(YAMLError):
-        for token in reader.scan(text):
-            last = token.end_mark.line + 1
-            if last > line:
-                break
-            if isinstance(token, ScalarToken) and token.style and token.style in "'\"" and last == line:
-                first = int(token.start_mark.line) + 1
-                if first < last:
-                    return first
-    return None
-
-
-def _syntax_advice(said: str) -> str:
-    if "mapping values are not allowed" in said:
-        return "quote text that holds ': ', and check the indentation"
-    if "could not find expected ':'" in said or "expected ',' or" in said:
-        return "a bracket, a brace, a comma or a colon is missing before here"
-    if "alias" in said or "anchor" in said:
-        return "quote text that begins with * or &"
-    return "check quotes, brackets and indentation"
 
 
 @dataclass

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.findings import RATES
-from iolab.analysis.types import Analysis, CellKey, Effect, Estimate, cell_key
+from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.record.dimensions import Quantity
 from iolab.report import numbers, sentences
 from iolab.report.lacking import without_baseline
@@ -109,27 +109,6 @@ class Grid:
     """Details, which a page need not show at once."""
     notes: tuple[str, ...] = ()
     """What must be read with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class EffectRow:
-    """One effect, written."""
-
-    measure: str
-    level: str
-    reference: str
-    change: str
-    p_value: str
-
-
-@dataclass(frozen=True, slots=True)
-class EffectTable:
-    """The effects that fit."""
-
-    rows: tuple[EffectRow, ...]
-    """Best supported first."""
-    total: int
-    """How many there are."""
 
 
 def columns(estimates: Sequence[Estimate], run: StoredRun) -> tuple[str, ...]:
@@ -366,31 +345,6 @@ def _means(
 def head(name: str, unit: str, words: Words) -> str:
     """A column's head, with the unit where there is one."""
     return words.table.unit.format(name=name, unit=unit) if unit else name
-
-
-def effects(analysis: Analysis, names: Names, most: int) -> EffectTable:
-    """Write the effects, the best supported first."""
-    order = sorted(analysis.effects, key=_support)
-    return EffectTable(tuple(_effect(effect, names) for effect in order[:most]), len(order))
-
-
-def _support(effect: Effect) -> tuple[float, float]:
-    size = max(effect.ratio, 1 / effect.ratio) if effect.ratio > 0 else 0.0
-    return (1.0 if effect.p_value is None else effect.p_value, -size)
-
-
-def _effect(effect: Effect, names: Names) -> EffectRow:
-    words = names.words
-    levels = names.cell(effect.levels)
-    better = effect.better if numbers.is_shown(effect.p_value) and len(effect.levels) == 1 else ""
-    change = numbers.change(effect.ratio, effect.ci, words)
-    return EffectRow(
-        measure=names.measure(effect.measure),
-        level=words.table.interaction.format(levels=levels) if len(effect.levels) > 1 else levels,
-        reference=names.cell(effect.reference),
-        change=numbers.judged(change, effect.ratio, better, words),
-        p_value=numbers.p_value(effect.p_value, words),
-    )
 
 
 def chosen(analysis: Analysis, measure: str, metric: Quantity, most: int) -> Shown | None:

@@ -14,6 +14,7 @@ from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
 from iolab.record.dimensions import Quantity
 from iolab.report import drawing, packets, panels, picture, sentences, tables
+from iolab.report.effect_tables import EffectTable, effect_table
 from iolab.report.names import Names, names_of
 from iolab.report.page import history, vega
 from iolab.report.page.flames import Flames, ReadStacks, flames
@@ -150,7 +151,7 @@ def _summary(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, obje
 
 def _effects(analysis: Analysis, named: Names) -> dict[str, object]:
     text = named.words.table
-    effects = tables.effects(analysis, named, MOST_EFFECTS)
+    effects = effect_table(analysis, named, MOST_EFFECTS)
     return {
         "effects": effects,
         "effect_heads": [text.measure, text.effect, text.compared_with, text.effect_change, text.p_value],
@@ -186,7 +187,7 @@ def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]
         ("wire", words.wire.heading, isinstance(wire, OnTheWire) and bool(wire.trials)),
         ("flames", words.profile.heading, isinstance(drawn, Flames) and bool(drawn.flames)),
         ("over-time", words.over_time.heading, isinstance(over_time, OverTime) and bool(over_time.trials)),
-        ("effects", page.effects, isinstance(effects, tables.EffectTable) and bool(effects.rows)),
+        ("effects", page.effects, isinstance(effects, EffectTable) and bool(effects.rows)),
         ("lab", page.lab, isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),
         ("meanings", page.meanings, bool(fills["definitions"])), ("troubles", page.troubles, True),
         ("environment", page.environment, True),
