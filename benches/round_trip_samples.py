@@ -46,7 +46,18 @@ def pair() -> Iterator[None]:
 
 def program(netns: str, cpu: int, **request: Any) -> subprocess.Popen[str]:
     """Start one end."""
-    argv = ["ip", "netns", "exec", netns, "taskset", "-c", str(cpu), AGENT, "roundtrip", json.dumps(request)]
+    argv = [
+        "ip",
+        "netns",
+        "exec",
+        netns,
+        "taskset",
+        "-c",
+        str(cpu),
+        str(AGENT),
+        "roundtrip",
+        json.dumps(request),
+    ]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
 
