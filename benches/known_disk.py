@@ -78,10 +78,10 @@ def measured(case: Case, lab: StandingLab, agents: Agents, text: str, rounds: in
         found = done.metrics.get(case.metric, about)
         assert found is not None
         assert done.conclude is not None
-        verdict = done.conclude({}).verdict
+        concluded = done.conclude({})
         errors.append(100 * (found.value / case.speed - 1))
-        limit = "none" if verdict is None else verdict.limit.value
-        marks = ", ".join(sorted({one.code for one in done.warnings})) or "no warning"
+        limit = "none" if concluded.verdict is None else concluded.verdict.limit.value
+        marks = ", ".join(sorted({one.code for one in (*done.warnings, *concluded.warnings)})) or "no warning"
         print(f"{case.limit}, {case.access}: {errors[-1]:+.2f} %, verdict {limit}, {marks}", flush=True)
     return errors
 

@@ -81,8 +81,9 @@ def storage_state() -> dict[str, object]:
         with contextlib.suppress(OSError):  # other processes of this computer end meanwhile
             if (process / "cmdline").read_bytes():
                 programs.append((process / "comm").read_text().strip())
+    loops = subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout.splitlines()
     return {
-        "loops": subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout,
+        "loops": [line for line in loops if "iolab-" in line],
         "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if "iolab-" in line],
         "files": sorted(
             str(path) for top in ("/run", "/dev", "/var/tmp") for path in Path(top).glob("iolab-*")

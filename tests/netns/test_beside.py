@@ -1,4 +1,4 @@
-"""Work of others beside real trials: each has a mark by which no percentage is given."""
+"""Work of others beside real trials, of CPUs and disks: each has a mark by which no percentage is given."""
 
 import os
 import subprocess
@@ -24,13 +24,36 @@ measure:
   disk: {kind: disk, program: fio, on: near, size: 16M, fio: {each: 1s, blocks: [4K], depths: [8], access: [read]}}
 blocks: 1
 """
+DISK = """
+title: Disk
+lab:
+  machines: {pc: {kind: netns, disks: [{volume: v}]}}
+  volumes: {v: {size: 64M}}
+measure:
+  disk: {kind: disk, program: fio, on: pc, size: 16M, fio: {each: 1s, blocks: [4K], depths: [1], access: [read]}}
+blocks: 1
+"""
 HOG = ("timeout", "120", "sh", "-c", "while :; do :; done")
 
 
+@pytest.fixture
+def neighbour() -> Iterator[Path]:
+    """A file on the disk on which volumes lie, if that is one that is counted."""
+    top = subprocess.run(
+        ["df", "--output=target", "/var/tmp"], capture_output=True, text=True
+    ).stdout.split()[-1]
+    device = subprocess.run(["mountpoint", "-d", top], capture_output=True, text=True).stdout.strip()
+    if not Path(f"/sys/dev/block/{device}").exists():
+        pytest.skip("needs /var/tmp on a disk")
+    path = Path("/var/tmp/neighbour-of-iolab-fio")
+    yield path
+    path.unlink(missing_ok=True)
+
+
 @contextmanager
-def hogs(count: int) -> Iterator[None]:
-    """Keep CPUs busy, as another user's programs would."""
-    running = [subprocess.Popen(HOG) for _ in range(count)]
+def hogs(count: int, *argv: str) -> Iterator[None]:
+    """Keep CPUs or a disk busy, as another user's programs would."""
+    running = [subprocess.Popen(argv, stdout=subprocess.DEVNULL) for _ in range(count)]
     try:
         yield
     finally:
@@ -45,7 +68,7 @@ def test_trials_whose_cpus_others_had_are_marked_and_have_no_percentage(iolab: I
         pytest.skip("needs /dev/loop-control, which a container may not be given")
     path = tmp_path / "beside.yaml"
     path.write_text(LAB)
-    with hogs(os.cpu_count() or 1):
+    with hogs(os.cpu_count() or 1, *HOG):
         done = iolab("run", path)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
@@ -53,3 +76,27 @@ def test_trials_whose_cpus_others_had_are_marked_and_have_no_percentage(iolab: I
         marks = [one for one in trial["warnings"] if one["code"] == "cpus-taken"]
         assert [one["cpus"] >= 0.25 for one in marks] == [True], trial
     assert "CPUs taken" in done.stdout
+
+
+def test_a_trial_whose_disk_others_used_is_marked(iolab: Iolab, tmp_path: Path, neighbour: Path) -> None:
+    """Reading by one who is no part of the lab."""
+    if not Path("/dev/loop-control").exists():
+        pytest.skip("needs /dev/loop-control, which a container may not be given")
+    path = tmp_path / "disk.yaml"
+    path.write_text(DISK)
+    fio = (
+        "fio",
+        "--name=hog",
+        f"--filename={neighbour}",
+        "--size=64M",
+        "--rw=randread",
+        "--bs=64k",
+        "--direct=1",
+    )
+    with hogs(1, *fio, "--ioengine=io_uring", "--iodepth=8", "--time_based", "--runtime=120"):
+        done = iolab("run", path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    (trial,) = trials(folder)
+    (mark,) = [one for one in trial["warnings"] if one["code"] == "disk-used"]
+    assert mark["others_ratio"] > 0.1, mark

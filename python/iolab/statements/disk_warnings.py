@@ -42,3 +42,17 @@ class LedgerOpen(Warning):
     below: Name
     direction: Name
     more_bytes: int
+
+
+class DiskUsed(Warning):
+    """Others used the disk on which a volume's file lies."""
+
+    code = "disk-used"
+    comparable = False
+    volume: Name
+    others_ratio: float
+    """Of what that disk moved, or of what it was asked, whichever is more."""
+    others_bytes: int
+    """Of what it moved, at least."""
+    busy_ratio: float
+    """Time that it had something to do."""

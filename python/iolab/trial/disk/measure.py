@@ -17,6 +17,7 @@ from iolab.statements.caches import ProgramCache
 from iolab.trial.beside.disturbed import disturbed
 from iolab.trial.beside.look import work_done
 from iolab.trial.beside.work import Work
+from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
@@ -62,6 +63,8 @@ class Reached:
     """In user space there."""
     work: Mapping[str, Work]
     """Of the computers."""
+    below: Below | None
+    """By the disk on which the volume lies; None: nobody can tell."""
 
 
 def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE) -> Measured:
@@ -101,7 +104,8 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
         **evidence(measure, ran.proved, device, looked),
     }
     caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
-    warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared))
+    others = used_by_others(disk.volume, began.below, ended.below, rows[-1].counted)
+    warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared), *others)
     took = sum(one.duration_ns for one in ran.figures)
     busy = busiest(began.threads, ended.threads, took, sum(one.duration_ns for one in ran.commands))
     verdict = judge(measure, disk, ran.figures, busy, line_of(site, disk, rows, took))
@@ -124,7 +128,8 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
 
 
 def _reached(site: Site, machine: str, disk: Disk) -> Reached:
-    return Reached(look(site, machine, disk), workers(site, machine, disk), work_done(site))
+    layers, threads = look(site, machine, disk), workers(site, machine, disk)
+    return Reached(layers, threads, work_done(site), look_below(site, disk))
 
 
 def flushed(flush: Callable[[], None], look: Callable[[], list[Residency | None]]) -> list[Residency | None]:
