@@ -18,7 +18,7 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.lab_access import Site
-from iolab.trial.stream import measure_stream
+from iolab.trial.streams.measure import measure_stream
 
 PORT = 6201
 LAB = """

@@ -21,8 +21,8 @@ from iolab.record.load import LoadRecord
 from iolab.record.search import NS_PER_S, Goal
 from iolab.run.hosts.host_agent import open_agent
 from iolab.statements.drop_reasons import ByRule
-from iolab.trial.forwarding import search
-from iolab.trial.load import LoadBench
+from iolab.trial.packets.forwarding import search
+from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr

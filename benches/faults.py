@@ -37,12 +37,12 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.trial.forwarding import make_strategy, search
 from iolab.trial.lab_access import GuestPlace, Site
-from iolab.trial.latency import USUAL_LOSS_RATIO
-from iolab.trial.load import LoadBench
 from iolab.trial.measurement import TrialFailed
-from iolab.trial.packet_figures import packet_trial
+from iolab.trial.packets.figures import packet_trial
+from iolab.trial.packets.forwarding import make_strategy, search
+from iolab.trial.packets.latency import USUAL_LOSS_RATIO
+from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 
 TRIES = 4

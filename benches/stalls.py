@@ -16,7 +16,7 @@ from standing_lab import PAIR, load_bench
 
 from iolab.record.load import LoadRecord
 from iolab.run.hosts.host_agent import open_agent
-from iolab.trial.load import LoadBench
+from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 
 STALL_NS = 2_000_000

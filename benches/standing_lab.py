@@ -12,7 +12,7 @@ from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.lab_access import ArrivalThread, Site
-from iolab.trial.load import LoadBench
+from iolab.trial.packets.load import LoadBench
 
 PAIR = """
 lab:

@@ -29,9 +29,9 @@ from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.instrumented import measure_once
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, TrialFailed
-from iolab.trial.measuring import measure_once
 
 HOG = [sys.executable, "-c", "while True: pass"]
 FOREIGN = (

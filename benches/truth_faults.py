@@ -8,8 +8,8 @@ from truth_words import in_words
 from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
 from iolab.report.words import EN
-from iolab.trial.latency import measure_latency
 from iolab.trial.measurement import Measured
+from iolab.trial.packets.latency import measure_latency
 
 SLACK_RATIOS = {"reordered_frames": 0.02}
 """How far a figure may be from the kernel's count: the first frames of a slow class are not overtaken [ratio]."""

@@ -19,7 +19,7 @@ from iolab.errors import TrialFailed
 from iolab.experiment.measures import Packets
 from iolab.record.search import NS_PER_S
 from iolab.trial.lab_access import Site
-from iolab.trial.load import LoadBench
+from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 
 LAB = """

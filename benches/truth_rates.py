@@ -11,8 +11,8 @@ from iolab.agent.client import Agent
 from iolab.analysis.forwarding import verdict
 from iolab.experiment.measures import Forwarding
 from iolab.report.words import EN
-from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.measurement import Measured
+from iolab.trial.packets.forwarding import measure_forwarding
 
 SEARCHES = ("bisect", "mlr", "fast")
 PATHS = ("af_xdp", "af_packet", "bpf_live")

@@ -18,7 +18,7 @@ from truth_words import in_words
 
 from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
-from iolab.trial.latency import measure_latency
+from iolab.trial.packets.latency import measure_latency
 
 PATHS = ("af_xdp", "af_packet", "bpf_live")
 LOADS_FPS, SECONDS = (5_000, 20_000), 2

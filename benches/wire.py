@@ -44,7 +44,7 @@ from iolab.lab.packets.placement import ways
 from iolab.run.hosts.host_agent import open_agent
 from iolab.store.read import load_run
 from iolab.trial.lab_access import Site
-from iolab.trial.packets import open_params, run_params
+from iolab.trial.packets.requests import open_params, run_params
 
 DELAY = "delay: 10ms"
 DELAY_NS = 10_000_000

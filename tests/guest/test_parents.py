@@ -19,7 +19,7 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.lab_access import Site
-from iolab.trial.stream import measure_stream
+from iolab.trial.streams.measure import measure_stream
 
 MIB = 1 << 20
 NESTED = """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _measure(site: "Site", measure: Forwarding) -> "Measured":
-    from iolab.trial.forwarding import measure_forwarding
+    from iolab.trial.packets.forwarding import measure_forwarding
 
     return measure_forwarding(site, measure)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _measure(site: "Site", measure: Latency) -> "Measured":
-    from iolab.trial.latency import measure_latency
+    from iolab.trial.packets.latency import measure_latency
 
     return measure_latency(site, measure)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _measure(site: "Site", measure: LoadCurve) -> "Measured":
-    from iolab.trial.load_curve import measure_load_curve
+    from iolab.trial.packets.load_curve import measure_load_curve
 
     return measure_load_curve(site, measure)
 

@@ -27,7 +27,7 @@ MOST_DATAGRAM = 65_507
 
 
 def _measure(site: "Site", measure: Stream) -> "Measured":
-    from iolab.trial.stream import measure_stream
+    from iolab.trial.streams.measure import measure_stream
 
     return measure_stream(site, measure)
 
@@ -114,8 +114,8 @@ def _check_forwarding(lab: "Lab", topology: Topology, measure: Stream, source: s
 def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
     from iolab.lab.resources import Command
     from iolab.plan.commands import prompted
-    from iolab.trial.flows import place_pairs
-    from iolab.trial.iperf3 import client_argv, server_argv
+    from iolab.trial.streams.iperf3 import client_argv, server_argv
+    from iolab.trial.streams.pairs import place_pairs
 
     lines = []
     for pair in place_pairs(measure, topology):
@@ -127,7 +127,7 @@ def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
 
 
 def _as_part(measure: Stream, number: int) -> Stream:
-    from iolab.trial.flows import FIRST_TCP_PORT
+    from iolab.trial.streams.pairs import FIRST_TCP_PORT
 
     if measure.port is not None:
         return measure

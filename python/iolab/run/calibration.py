@@ -30,8 +30,8 @@ from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.histograms import quantile
 from iolab.trial.lab_access import LIVE, Alone, ArrivalThread, Calibration, Site
-from iolab.trial.load import LoadBench
-from iolab.trial.paths import AF_XDP, LATE_SHARE
+from iolab.trial.packets.load import LoadBench
+from iolab.trial.packets.paths import AF_XDP, LATE_SHARE
 from iolab.trial.search.types import LoadTrial
 
 SCHEMA = 1

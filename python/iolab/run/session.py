@@ -52,9 +52,9 @@ from iolab.trial.at_once import Part, measure_at_once
 from iolab.trial.failed import failure_of
 from iolab.trial.guest_warnings import guest_warnings, taking_part
 from iolab.trial.host_warnings import host_warnings
+from iolab.trial.instrumented import measure_once
 from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.measurement import Measured
-from iolab.trial.measuring import measure_once
 
 
 @dataclass(frozen=True, slots=True)

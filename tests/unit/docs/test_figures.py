@@ -5,11 +5,11 @@ from pathlib import Path
 
 from iolab.experiment.measures import Stream
 from iolab.parts.registry import measure_kinds
-from iolab.trial.iperf3_report import parse_report
+from iolab.trial.streams.iperf3_report import parse_report
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "method"
-RECORDED = ROOT / "tests" / "unit" / "trial" / "data" / "tcp-both-ways-server.json"
+RECORDED = ROOT / "tests" / "unit" / "trial" / "streams" / "data" / "tcp-both-ways-server.json"
 
 
 def test_the_page_names_the_leading_metric_of_every_kind() -> None:

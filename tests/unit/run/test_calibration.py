@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.trial.packets import simulated
+from tests.unit.trial.load_trials import simulated
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, Outcome

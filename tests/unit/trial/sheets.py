@@ -1,7 +1,7 @@
 """Ports, ways and what was sent and received on them, for tests of balance sheets and verdicts."""
 
 from tests.unit.lab.packets.measures import measure
-from tests.unit.trial.packets import lab
+from tests.unit.trial.load_trials import lab
 
 from iolab.agent.traffic import (
     Histogram,
@@ -13,7 +13,7 @@ from iolab.agent.traffic import (
 )
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
-from iolab.trial.counter_differences import Port
+from iolab.trial.counters.differences import Port
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
 

@@ -12,7 +12,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
-from iolab.trial.cpu_use import CLASSES
+from iolab.trial.counters.cpu_use import CLASSES
 
 NS_PER_S = 1_000_000_000
 IDLE = frozenset({"idle_ns", "iowait_ns"})

@@ -12,7 +12,7 @@ from iolab.statements.computers import computer
 from iolab.statements.places import AllCpus, AtMachine
 from iolab.statements.round_trips import OneRequestEach, TransactionsReached
 from iolab.statements.streams import AllCpusBusy, NoSingleThread
-from iolab.trial.cpu_use import cpu_uses
+from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.measurement import Readings
 from iolab.trial.round_trips.requests import NS_PER_S, TransactionsReport
 from iolab.trial.streams.programs import program_of

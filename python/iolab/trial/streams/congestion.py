@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from iolab.experiment.measures import Stream
 from iolab.statements.warnings import CongestionDiffers
-from iolab.trial.iperf3 import Pair
-from iolab.trial.iperf3_report import Report
+from iolab.trial.streams.iperf3 import Pair
+from iolab.trial.streams.iperf3_report import Report
 
 
 def other_congestion(

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from iolab.lab.kernels import HERE
-from iolab.trial.iperf3 import Pair
 from iolab.trial.measurement import Readings
+from iolab.trial.streams.iperf3 import Pair
 
 
 def unconnected(pairs: Sequence[Pair], connections: Readings) -> Pair | None:

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
-from iolab.trial.iperf3_report import IntervalStream, Report
+from iolab.trial.streams.iperf3_report import IntervalStream, Report
 
 NS_PER_S = 1_000_000_000
 SOURCE = "iperf3"

@@ -6,10 +6,10 @@ from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
 from iolab.agent.messages import ProcessEnded
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
-from iolab.trial.counter_differences import Port, Snapshot
+from iolab.trial.counters.differences import Port, Snapshot
 from iolab.trial.instruments.samplers import Kept, read_kept
-from iolab.trial.iperf3 import Pair
 from iolab.trial.lab_access import Site
+from iolab.trial.streams.iperf3 import Pair
 
 BESIDE = ("cpu", "threads", "softnet", "interfaces", "qdiscs", "drops")
 """What is read before and after a trial."""

@@ -17,10 +17,10 @@ from iolab.lab.topology import Endpoint
 from iolab.record.balance import Drop
 from iolab.statements.drop_reasons import NotPassedOnFor
 from iolab.statements.places import AtMachine, AtPort
-from iolab.trial.counter_differences import Counted
-from iolab.trial.counters import head_bytes
-from iolab.trial.cpu_use import cpu_uses, kernel_threads
-from iolab.trial.drops import (
+from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
+from iolab.trial.counters.differences import Counted
+from iolab.trial.counters.drop_reasons import explain
+from iolab.trial.counters.drops import (
     BACKLOG,
     FILTER,
     NO_BUFFER,
@@ -31,13 +31,13 @@ from iolab.trial.drops import (
     TX_ERRORS,
     merged,
 )
-from iolab.trial.guest_use import guest_threads
-from iolab.trial.iperf3 import FlowReport, Pair
+from iolab.trial.counters.guest_use import guest_threads
+from iolab.trial.counters.shapers import shapers
 from iolab.trial.lab_access import GuestPlace
 from iolab.trial.measurement import Readings
-from iolab.trial.reasons import explain
-from iolab.trial.shapers import shapers
+from iolab.trial.streams.counters import head_bytes
 from iolab.trial.streams.evidence import Carrier, Connections, FlowSeen, Passed, StreamSeen
+from iolab.trial.streams.iperf3 import FlowReport, Pair
 from iolab.trial.streams.programs import all_strangers, lifetime, longest_gap_ns, program_of
 
 NS_PER_S = 1_000_000_000

@@ -41,7 +41,7 @@ from iolab.statements.streams import (
     WindowOfSecond,
     WorkerRan,
 )
-from iolab.trial.drops import QDISC, SOCKET, decided
+from iolab.trial.counters.drops import QDISC, SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
 
 REACHED_RATIO = 0.99

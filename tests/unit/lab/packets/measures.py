@@ -1,6 +1,6 @@
 """A packet measure with what a test wants of it."""
 
-from tests.unit.trial.packets import ENDS
+from tests.unit.trial.load_trials import ENDS
 
 from iolab.experiment.measures import Latency
 

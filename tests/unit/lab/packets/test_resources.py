@@ -2,7 +2,7 @@
 
 import pytest
 from tests.unit.lab.packets.measures import measure
-from tests.unit.trial.packets import lab
+from tests.unit.trial.load_trials import lab
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab

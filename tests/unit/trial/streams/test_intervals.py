@@ -7,10 +7,10 @@ import pytest
 
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series
-from iolab.trial.iperf3_report import Report, parse_report
 from iolab.trial.streams.intervals import interval_series
+from iolab.trial.streams.iperf3_report import Report, parse_report
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parent / "data"
 END = {
     "streams": [],
     "sum_sent": {"bits_per_second": 1.0},

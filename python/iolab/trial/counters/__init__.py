@@ -1,0 +1,1 @@
+"""What kernels, threads and guests counted while a trial ran, and what that tells of lost frames."""

@@ -1,0 +1,140 @@
+"""Reasons of the kernel: which of them tell why frames were lost here, and how surely. Pure.
+
+The kernel counts them for all that it drops: frames of other programs, and copies that the instrument itself causes. So
+a reason is that of missing frames for certain only where its count is theirs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.record.balance import Drop
+from iolab.statements.doubts import Doubt, ReasonOfOthers
+from iolab.statements.drop_reasons import DropReason, WireBehind
+from iolab.trial.counters.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL, RX_DROPPED
+
+FIT_RATIO = 0.03
+"""How far a reason's count may be from the frames that it explains: the rest is other work of the host."""
+FEWEST_RATIO = 0.5
+"""From which share of the missing frames on a reason that explains only some of them is named."""
+GIVEN: Mapping[DropReason, tuple[str, ...]] = {
+    RING_FULL: ("FULL_RING", "NOT_SPECIFIED"),
+    QDISC: ("QDISC_DROP", "QDISC_OVERLIMIT", "TC_EGRESS"),
+    BACKLOG: ("CPU_BACKLOG",),
+    FILTER: ("TC_INGRESS", "TC_EGRESS"),
+    RX_DROPPED: ("UNHANDLED_PROTO",),
+    WireBehind(): ("TAP_FILTER", "FULL_RING", "NOT_SPECIFIED"),
+}
+"""A drop's reason, and what the kernel calls it; veth gives none for a full ring."""
+OF_ARRIVALS = frozenset(
+    {
+        "IP_LOCAL_SOURCE", "IP_INADDRERRORS", "IP_INNOROUTES", "IP_RPFILTER", "IP_INVALID_SOURCE", "IP_INVALID_DEST",
+        "IP_LOCALNET", "IP_CSUM", "IP_INHDR", "IP_NOPROTO", "UDP_CSUM", "NO_SOCKET", "OTHERHOST", "UNHANDLED_PROTO",
+        "UNICAST_IN_L2_MULTICAST", "IPV6DISABLED", "PKT_TOO_SMALL", "NOT_SPECIFIED",
+    }
+)  # fmt: skip
+"""Why a network stack throws away frames that arrive at an interface and are for no program of its own; before Linux
+6.14 it gave no reason for most of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Missing frames that a reason stands for."""
+
+    reason: str
+    """The kernel's name."""
+    frames: int
+    """How many."""
+    doubt: Doubt | None = None
+    """Why it is not certain; None: it is."""
+
+
+def without_copies(reasons: Mapping[str, int], frames: int) -> dict[str, int]:
+    """Return a kernel's reasons without `frames` that its stack got a second time and threw away.
+
+    What an AF_PACKET socket receives the stack of its namespace gets as well. Of the reasons that it can have had, the
+    one whose count is nearest is its own.
+    """
+    left = dict(reasons)
+    for reason in sorted(OF_ARRIVALS & left.keys(), key=lambda reason: (abs(left[reason] - frames), reason)):
+        taken = min(left[reason], frames)
+        left[reason] -= taken
+        frames -= taken
+    return left
+
+
+def beyond(reasons: Mapping[str, Mapping[str, int]], known: Sequence[Drop]) -> dict[str, dict[str, int]]:
+    """Return what the kernels' reasons tell beyond drops that have a place.
+
+    A drop is taken for a reason that the kernel gives such drops, else for the most frequent one that is no decision.
+    """
+    left = {kernel: dict(found) for kernel, found in reasons.items()}
+    for drop in known:
+        frames = drop.frames
+        natural = GIVEN.get(drop.reason, ())
+        every = [
+            (kernel, reason, count)
+            for kernel, found in left.items()
+            for reason, count in found.items()
+            if reason in natural or reason not in DECISIONS
+        ]
+        every.sort(key=lambda row: (row[1] not in natural, -row[2], row[:2]))
+        for kernel, reason, count in every:
+            taken = min(frames, count)
+            frames -= taken
+            left[kernel][reason] -= taken
+    return left
+
+
+def share_out(holes: Sequence[int], reasons: Mapping[str, int]) -> tuple[tuple[Named, ...], ...]:
+    """Return what a kernel's reasons tell of the frames that are missing at each of several places.
+
+    One reason may be that of all places together, else each place has its own.
+    """
+    together = explain(sum(holes), reasons)
+    if len(together) == 1 and not together[0].doubt:
+        return tuple((Named(together[0].reason, frames),) if frames else () for frames in holes)
+    left, found = dict(reasons), []
+    for frames in holes:
+        named = explain(frames, left)
+        for one in named:
+            left[one.reason] -= one.frames
+        found.append(named)
+    return tuple(found)
+
+
+def explain(missing: int, reasons: Mapping[str, int]) -> tuple[Named, ...]:
+    """Return what a kernel's reasons tell of missing frames, most first; nothing where several could be theirs.
+
+    For certain: the one reason with their count, or all reasons, whose sum it is. In doubt: the one reason that has
+    more, or where none has as many, the largest.
+    """
+    counts = sorted(
+        ((n, reason) for reason, n in reasons.items() if n > 0), key=lambda row: (-row[0], row[1])
+    )
+    if not counts or missing <= 0:
+        return ()
+    fitting = [row for row in counts if _fits(row[0], missing)]
+    if fitting:
+        return (Named(fitting[0][1], min(fitting[0][0], missing)),) if len(fitting) == 1 else ()
+    if _fits(sum(n for n, _ in counts), missing):
+        return _in_turn(missing, counts)
+    enough = [row for row in counts if row[0] > missing]
+    if len(enough) > 1 or (not enough and counts[0][0] < FEWEST_RATIO * missing):
+        return ()
+    count, reason = counts[0]
+    doubt = ReasonOfOthers(reason=reason, dropped_frames=count, missing_frames=missing)
+    return (Named(reason, min(count, missing), doubt),)
+
+
+def _fits(count: int, missing: int) -> bool:
+    return abs(count - missing) <= FIT_RATIO * missing
+
+
+def _in_turn(missing: int, counts: Sequence[tuple[int, str]]) -> tuple[Named, ...]:
+    found: list[Named] = []
+    for count, reason in counts:
+        taken = min(count, missing)
+        missing -= taken
+        if taken:
+            found.append(Named(reason, taken))
+    return tuple(found)

@@ -1,0 +1,162 @@
+"""Shapers on the ways of a load trial: what they let through and held back, beside their rates in the lab. Pure.
+
+A shaper that is at its rate shows it in its own counters. The frames that it does not let through need not be lost in
+its queue: where its work keeps the thread that feeds it from its CPU, they are lost at the ring before it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iolab.experiment.experiment import Lab
+from iolab.lab.packets.placement import Way
+from iolab.record.balance import Drop
+from iolab.record.load import Shaper
+from iolab.record.search import LoadResult
+from iolab.statements.clauses import Clause, ShaperPassed, UnknownShaperPassed
+from iolab.statements.doubts import Doubt, ShaperSuspected, ShaperUnknown
+from iolab.statements.places import AtPort
+from iolab.trial.counters.differences import Counted
+from iolab.trial.counters.drops import OVERRUNS, QDISC
+from iolab.trial.search.steady import LEAST_RATIO
+
+NS_PER_S = 1_000_000_000
+AT_RATE_RATIO = 0.95
+"""From which share of its rate on a shaper that held frames back is the limit: what it passes in its first and last
+queue, and the time of its timers, are not more in a trial of 50 ms."""
+ASKED_RATIO = 0.99
+"""From which share of its rate on a load is more than a shaper passes: below, its queue is full after a stall only."""
+HELD_BACK_RATIO = 0.1
+"""A shaper whose rate is not known is suspected where it looked in vain so many times per frame that it passed."""
+LEAST_HELD_RATIO = 1e-3
+"""A shaper that looked in vain less often was not the limit, whatever passed it."""
+MOST_EXCUSED_RATIO = 0.5
+"""Of a trial's time, what stalls may have taken from a shaper."""
+
+
+def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shaper, ...]:
+    """Return every shaper on the ways, in their order: those of the lab, and others that held frames back."""
+    rates: dict[str, tuple[int, ...]] = {
+        link.shape.at: (
+            link.shape.rate,
+            *(rate for one in link.shape.classes.values() for rate in (one.rate, one.ceil) if rate),
+        )
+        for link in lab.links.values()
+        if link.shape is not None and link.shape.rate is not None
+    }
+    places = dict.fromkeys(out for way in directions for out, _ in way.hops)
+    return tuple(one for place in places for one in _shapers_at(place, rates.get(place, ()), counted))
+
+
+def _shapers_at(place: str, rates_bps: tuple[int, ...], counted: Counted) -> Iterator[Shaper]:
+    for row in counted.qdiscs(place):
+        if rates_bps or row.overlimits:
+            yield Shaper(
+                place=place,
+                kind=row.kind,
+                offered_frames=counted.frames(place, "tx_packets"),
+                passed_frames=row.packets,
+                passed_bytes=row.bytes,
+                dropped_frames=row.drops,
+                held_back=row.overlimits,
+                rates_bps=rates_bps,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A shaper that may be why frames were lost."""
+
+    shaper: Shaper
+    """Which."""
+    seen: Clause
+    """What its counters show."""
+    doubt: Doubt | None = None
+    """Why it is not certain; None: it is."""
+
+
+def suspect(
+    result: LoadResult, found: Sequence[Shaper], directions: Sequence[Way], worst: Drop | None
+) -> Suspect | None:
+    """Return the shaper that explains the loss: it dropped most itself, or let its rate through and no more.
+
+    A shaper is asked only for frames that were lost at it or before it, where something overran.
+    """
+    for shaper in found:
+        if worst is not None and not _may_cause(shaper, worst, directions):
+            continue
+        dropped_most = (
+            worst is not None
+            and (worst.place, worst.reason) == (AtPort(port=shaper.place), QDISC)
+            and shaper.held_back
+        )
+        said = _said(result, shaper, bool(dropped_most), len(directions))
+        if said is not None:
+            return said
+    return None
+
+
+def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: int) -> Suspect | None:
+    excused_ns = min(result.held_ns, int(MOST_EXCUSED_RATIO * result.duration_ns))
+    duration_ns = result.duration_ns - excused_ns
+    passed_bps, rate_bps = shaper.passed_bps(duration_ns), shaper.rate_bps(duration_ns)
+    held_ratio = shaper.held_back / max(1, shaper.passed_frames)
+    if rate_bps is None:
+        if not dropped_most and held_ratio < HELD_BACK_RATIO * _limited_ratio(result):
+            return None
+        unknown = UnknownShaperPassed(
+            shaper=shaper.kind, place=shaper.place, passed_bps=passed_bps, held_back=shaper.held_back
+        )
+        return Suspect(shaper, unknown, None if dropped_most else ShaperUnknown())
+    seen = ShaperPassed(
+        shaper=shaper.kind,
+        place=shaper.place,
+        passed_bps=passed_bps,
+        rate_bps=rate_bps,
+        held_back=shaper.held_back,
+    )
+    frame_bits = 8 * shaper.passed_bytes / max(1, shaper.passed_frames)
+    asked_bps = result.offered_frames / max(1, directions) * frame_bits * NS_PER_S / result.duration_ns
+    overloaded = max(asked_bps, shaper.passed_bps(result.duration_ns)) >= ASKED_RATIO * rate_bps
+    at_rate = passed_bps >= AT_RATE_RATIO * rate_bps and held_ratio >= LEAST_HELD_RATIO and overloaded
+    return Suspect(shaper, seen) if at_rate or dropped_most else None
+
+
+def _limited_ratio(result: LoadResult) -> float:
+    """Return the share of a trial in which the device was at its limit: before, a bucket's credit lets all through."""
+    if result.steady is None:
+        return 1.0
+    return max(result.steady.share_ratio, LEAST_RATIO)
+
+
+def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -> Doubt | None:
+    """Return that a shaper of unknown rate held frames back behind where they were lost; None: none did."""
+    for shaper in found:
+        seldom = shaper.held_back < LEAST_HELD_RATIO * shaper.passed_frames
+        if shaper.rates_bps or seldom or not shaper.held_back or not _may_cause(shaper, worst, directions):
+            continue
+        return ShaperSuspected(shaper=shaper.kind, place=shaper.place, held_back=shaper.held_back)
+    return None
+
+
+def _may_cause(shaper: Shaper, worst: Drop, directions: Sequence[Way]) -> bool:
+    """Tell whether a shaper can be why frames were lost there: it is the place, or the way goes on to it."""
+    if worst.place == AtPort(port=shaper.place):
+        return worst.reason == QDISC
+    if worst.reason not in OVERRUNS:
+        return False
+    lost_at = worst.place.port if isinstance(worst.place, AtPort) else ""
+    for way in directions:
+        order = [ref for hop in way.hops for ref in hop]
+        if shaper.place not in order:
+            continue
+        if lost_at not in order or order.index(lost_at) < order.index(shaper.place):
+            return True
+    return False
+
+
+def bypassed(found: Sequence[Shaper]) -> tuple[Shaper, ...]:
+    """Return the lab's shapers whose port sent frames that did not pass them.
+
+    AF_XDP sockets and XDP programs hand frames to the driver, behind the queueing discipline.
+    """
+    return tuple(one for one in found if one.rates_bps and one.offered_frames > 0 and not one.passed_frames)

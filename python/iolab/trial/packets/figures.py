@@ -1,0 +1,307 @@
+"""Metrics and raw samples of packet trials, from load records. Pure; defined in docs/method/forwarding.md."""
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from iolab.lab.packets.frames import sizes_of
+from iolab.lab.packets.placement import Way
+from iolab.lab.packets.replays import sent_of
+from iolab.record.balance import Drop
+from iolab.record.dimensions import Dimensions
+from iolab.record.load import LoadRecord
+from iolab.record.metric import Metric
+from iolab.record.packets import FrameSize, NapiThread, PacketTrial, Placed, PortUse, SearchRecord
+from iolab.record.verdict import GUEST, KERNEL, Limit, Thread
+from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback, Sharing, ThreadsUnplaced
+from iolab.statements.warnings import (
+    CpuShared,
+    DamagedFrames,
+    FramesLeftOut,
+    HostPerturbed,
+    LatencyDisturbed,
+    LoadShort,
+    OtherTraffic,
+    PassedShaper,
+    RecordingEnded,
+    SenderAtItsLimit,
+    SenderKeptCpu,
+    ShapeBypassed,
+    SlowerPath,
+    SlowPort,
+    TimesWentBack,
+    UnexplainedFrames,
+    Unstamped,
+    Warning,
+)
+from iolab.trial.counters.drops import DAMAGED
+from iolab.trial.counters.shapers import bypassed
+from iolab.trial.packets.kept_waiting import kept_waiting
+from iolab.trial.packets.load import LoadBench
+from iolab.trial.packets.paths import choice_of
+
+FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3
+"""Frames of others per load trial (neighbour discovery, spanning tree), and per frame of ours, that are as usual."""
+
+NS_PER_S = 1_000_000_000
+SHORT_RATIO = 0.01
+"""A load of which more than this was not offered is another load than the one that was asked for."""
+TAIL_RATIO = 0.01
+"""Where threads of the instrument were held up for more of the time, the 99th percentile of latency may be theirs."""
+
+
+def percent(share: float) -> str:
+    """Return a share as metrics name it: 50 %."""
+    return f"{share * 100:.6g} %"
+
+
+def latency_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) -> list[Metric]:
+    """Return the percentiles of one load; `load_ratio`: which, where the trial has several."""
+    shown = [record.latency for record in records if record.latency is not None]
+    if not shown:
+        return []
+    one = shown[-1]
+    values = {"p50": one.p50, "p99": one.p99, "p999": one.p999, "max": one.max}
+    about = Dimensions(load_ratio=load_ratio)
+    return [Metric(f"latency_{name}_ns", "ns", float(value), about) for name, value in values.items()]
+
+
+def use_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) -> list[Metric]:
+    """Return what CPUs and threads did, on average over records."""
+    busy: dict[Dimensions, list[float]] = {}
+    threads: dict[Dimensions, list[float]] = {}
+    for record in records:
+        for cpu in record.cpus:
+            about = Dimensions(load_ratio=load_ratio, machine=cpu.kernel or None, cpu=cpu.cpu)
+            busy.setdefault(about, []).append(cpu.busy_ratio)
+        for thread in record.threads:
+            threads.setdefault(_about(thread, load_ratio), []).append(thread.busy_ratio)
+    steal = [cpu.steal_ratio for record in records for cpu in record.cpus]
+    whole = Dimensions(load_ratio=load_ratio)
+    return [
+        *(Metric("thread_cpu_ratio", "ratio", fmean(values), about) for about, values in threads.items()),
+        *(Metric("cpu_busy_ratio", "ratio", fmean(values), about) for about, values in busy.items()),
+        *(
+            Metric(name, "ratio", fmean(values), whole)
+            for name, values in (
+                ("host_cpu_ratio", [one for own in busy.values() for one in own]),
+                ("host_steal_ratio", steal),
+            )
+            if values
+        ),
+    ]
+
+
+def _about(thread: Thread, load_ratio: float | None) -> Dimensions:
+    """Return what a thread's figure is about: its port, or, of a guest's and the kernel's own, its name."""
+    named = thread.role in (GUEST, KERNEL)
+    return Dimensions(
+        load_ratio=load_ratio,
+        machine=(thread.place if thread.role == GUEST else thread.kernel) or None,
+        port=None if named else thread.place,
+        role=thread.role,
+        thread=thread.name if named else None,
+    )
+
+
+def balance_metrics(records: Sequence[LoadRecord]) -> tuple[Metric, ...]:
+    """Return how well the balance sheets close."""
+    unexplained = sum(record.unexplained_frames for record in records)
+    balanced = sum(record.unexplained_frames == 0 for record in records)
+    return (
+        Metric("unexplained_frames", "count", float(unexplained)),
+        Metric("balanced_ratio", "ratio", balanced / len(records)),
+    )
+
+
+def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
+    """Return what the reader must know of the instrument, whatever was measured."""
+    found: list[Warning] = []
+    assert bench.site.placement is not None
+    shared = _shared(bench)
+    if shared:
+        found.append(CpuShared(shared=shared))
+    slow = dict.fromkeys(port for port in _port_paths(bench) if port.reasons)
+    if slow:
+        found.append(SlowerPath(ports=tuple(sorted(slow, key=lambda one: (one.port, one.path)))))
+    open_sheets = [record for record in records if record.unexplained_frames]
+    if open_sheets:
+        frames = sum(record.unexplained_frames for record in open_sheets)
+        found.append(UnexplainedFrames(frames=frames, open_trials=len(open_sheets), trials=len(records)))
+    found += _of_others(records)
+    held = [record for record in records if record.verdict.limit is Limit.HOST]
+    if held:
+        last = held[-1].verdict.seen
+        found.append(HostPerturbed(disturbed_trials=len(held), trials=len(records), last=last))
+    replay = bench.measure.replay
+    return (
+        *found,
+        *(fallen_short(records) if replay is None or not replay.loops else ()),
+        *_of_recording(bench, records),
+    )
+
+
+def _of_recording(bench: LoadBench, records: Sequence[LoadRecord]) -> Iterable[Warning]:
+    """Yield what was not sent of a recording as it was recorded."""
+    replay = bench.measure.replay
+    if replay is None:
+        return
+    recorded, sent = len(replay.recording.frames), sent_of(bench.measure)
+    if sent.skipped:
+        yield FramesLeftOut(left_out_frames=sent.skipped, recorded_frames=recorded)
+    if replay.recording.back_frames and replay.timing == "recorded":
+        yield TimesWentBack(back_frames=replay.recording.back_frames, recorded_frames=recorded)
+    all_frames = replay.loops * sent.frames * len(bench.directions)
+    if replay.loops and any(record.result.intended_frames >= all_frames for record in records):
+        yield RecordingEnded(sent_frames=all_frames, loops=replay.loops)
+
+
+def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
+    """Return where a load that was asked for was not offered, or its latency is in part the instrument's.
+
+    Loads of a search are its own business: it asks for more than there is, and judges each.
+    """
+    asked = [record for record in records if record.purpose != "search"]
+    found: list[Warning] = []
+    short = [record for record in asked if _missing_ratio(record) > SHORT_RATIO]
+    if short:
+        worst = max(short, key=_missing_ratio)
+        intended_fps = worst.result.intended_fps * worst.directions
+        found.append(
+            LoadShort(
+                short_loads=len(short),
+                loads=len(asked),
+                offered_fps=worst.offered_fps,
+                intended_fps=intended_fps,
+                causes=worst.result.perturbations or (SenderAtItsLimit(),),
+            )
+        )
+    held = [record for record in asked if record.result.held_ns > TAIL_RATIO * record.result.duration_ns]
+    if held:
+        worst = max(held, key=lambda one: one.result.held_ns / one.result.duration_ns)
+        found.append(
+            LatencyDisturbed(
+                held_ns=worst.result.held_ns,
+                duration_ns=worst.result.duration_ns,
+                held_loads=len(held),
+                loads=len(asked),
+            )
+        )
+    return (*found, *_kept_waiting(asked))
+
+
+def _kept_waiting(asked: Sequence[LoadRecord]) -> Iterable[Warning]:
+    """Yield that programs waited for a sender's CPU, of the load with the longest tail."""
+    kept = [(one.latency.p99, seen) for one in asked if one.latency and (seen := kept_waiting(one))]
+    if kept:
+        p99_ns, worst = max(kept, key=lambda one: one[0])
+        yield SenderKeptCpu(
+            port=worst.sender.place,
+            cpu=worst.cpu,
+            busy_ratio=worst.sender.busy_ratio,
+            others_ratio=worst.others_ratio,
+            p99_ns=p99_ns,
+            kept_loads=len(kept),
+            loads=len(asked),
+        )
+
+
+def _missing_ratio(record: LoadRecord) -> float:
+    """Return which part of the load that was asked for was not offered; a frame of each direction may be due later."""
+    result = record.result
+    asked_frames = result.intended_fps * record.directions * result.duration_ns / NS_PER_S
+    return max(0.0, asked_frames - result.offered_frames - record.directions) / max(1.0, asked_frames)
+
+
+def _of_others(records: Sequence[LoadRecord]) -> Iterable[Warning]:
+    """Yield what devices and other traffic did to frames, beside losing them."""
+    damaged = [drop.frames for record in records for drop in _drops(record) if drop.reason == DAMAGED]
+    if damaged:
+        yield DamagedFrames(frames=sum(damaged))
+    foreign = sum(record.foreign_frames for record in records)
+    offered = sum(record.result.offered_frames for record in records)
+    if foreign > max(FEW_FOREIGN * len(records), FOREIGN_RATIO * offered):
+        yield OtherTraffic(foreign_frames=foreign, offered_frames=offered)
+    unstamped = sum(record.unstamped_frames for record in records)
+    if unstamped:
+        yield Unstamped(unstamped_frames=unstamped, offered_frames=offered)
+    past = {(one.place, one.kind) for record in records for one in bypassed(record.shapers)}
+    if past:
+        shapers = tuple(PassedShaper(shaper=kind, place=place) for place, kind in sorted(past))
+        yield ShapeBypassed(shapers=shapers)
+
+
+def _drops(record: LoadRecord) -> Iterable[Drop]:
+    return (drop for balance in record.balances for drop in balance.drops)
+
+
+def packet_trial(
+    bench: LoadBench,
+    records: Sequence[LoadRecord],
+    *,
+    search: SearchRecord | None = None,
+    rate_fps: float | None = None,
+) -> PacketTrial:
+    """Return everything that is to be stored of a trial."""
+    placement = bench.site.placement
+    assert placement is not None
+    return PacketTrial(
+        directions=tuple(way.name for way in bench.directions),
+        sizes=tuple(FrameSize(size, weight) for size, weight in sizes_of(bench.measure)),
+        placed=Placed(
+            generator_cpus=tuple(cpu for port in placement.senders for cpu in placement.sending(port)),
+            receiver_cpus=tuple(placement.receivers.values()),
+            threads=tuple(
+                NapiThread(thread.name, thread.pid, ref, thread.cpu)
+                for ref, thread in bench.site.threads.items()
+            ),
+            shared=_shared(bench),
+        ),
+        ports=tuple(
+            PortUse(port.name, half, used.name, tuple(PathFallback(said=said) for said in used.fallbacks))
+            for port in bench.ports
+            for half, used in (("send", port.send), ("receive", port.receive))
+            if used is not None
+        ),
+        path_choice=choice_of(bench.site, bench.measure),
+        search=search,
+        rate_fps=rate_fps,
+        load_trials=tuple(records),
+    )
+
+
+def mean_loss(records: Sequence[LoadRecord]) -> float | None:
+    """Return lost / offered over records."""
+    offered = sum(record.result.offered_frames for record in records)
+    return sum(record.result.lost_frames for record in records) / offered if offered else None
+
+
+def _shared(bench: LoadBench) -> tuple[Sharing, ...]:
+    """Return what shares a CPU, or may.
+
+    A card with a cable needs none: its interrupts say on which CPUs frames are taken in.
+    """
+    placement, threads = bench.site.placement, bench.site.threads
+    assert placement is not None
+    cards = {end for link in bench.site.lab.links.values() if link.cable for end in link.ends}
+    loose = [ref for ref in placement.napi if ref not in threads and ref not in cards]
+    free = [ref for ref, thread in threads.items() if thread.cpu is None]
+    found: list[Sharing] = [*placement.shared()]
+    if loose:
+        found.append(NoThreadOfItsOwn(ports=tuple(loose)))
+    if free:
+        found.append(ThreadsUnplaced(ports=tuple(free)))
+    return tuple(found)
+
+
+def _port_paths(bench: LoadBench) -> Iterable[SlowPort]:
+    """Yield by which path each port is reached, and why by no better one."""
+    for port in bench.ports:
+        for used in (port.send, port.receive):
+            if used is not None:
+                reasons = tuple(PathFallback(said=said) for said in used.fallbacks)
+                yield SlowPort(port=port.name, path=used.name, reasons=reasons)
+
+
+def directions_text(directions: Sequence[Way]) -> str:
+    """Return the directions for messages."""
+    return " and ".join(way.name for way in directions)

@@ -1,0 +1,263 @@
+"""The highest rate with acceptable loss: a strategy asks for load trials until it knows; then latency at shares of it.
+
+How loads are chosen is in trial/search; what one load trial is, in trial/load.
+"""
+
+from collections.abc import Sequence
+from pkgutil import resolve_name
+
+from iolab.experiment.measures import Forwarding, LoadCurve, Packets
+from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
+from iolab.parts.searches import SEARCHES
+from iolab.record.load import LoadRecord
+from iolab.record.metric import FRAME_RATE, Metric, Metrics
+from iolab.record.packets import SearchRecord
+from iolab.record.search import Found, Goal, StopReason
+from iolab.record.verdict import Limit
+from iolab.statements.warnings import (
+    GeneratorLimited,
+    LineLimited,
+    More,
+    MoreByLiveFrames,
+    MoreSenders,
+    NothingPassed,
+    QueueTookUp,
+    SearchDisturbed,
+    SearchPartial,
+    Warning,
+)
+from iolab.trial.lab_access import Ceilings, Site
+from iolab.trial.measurement import Measured
+from iolab.trial.packets.figures import (
+    balance_metrics,
+    common_warnings,
+    latency_metrics,
+    mean_loss,
+    packet_trial,
+    use_metrics,
+)
+from iolab.trial.packets.load import LoadBench
+from iolab.trial.packets.paths import settled
+from iolab.trial.search.change import find_change
+from iolab.trial.search.fast import Fast
+from iolab.trial.search.types import LoadTrial, Strategy
+
+NS_PER_S = 1_000_000_000
+BOUNDED = frozenset(
+    {
+        "forwarded_fps",
+        "forwarded_strict_fps",
+        "conditional_fps",
+        "search_min_fps",
+        "search_mean_fps",
+        "search_max_fps",
+    }
+)
+"""Figures that are lower bounds where the instrument was the limit."""
+NEAR_RATIO = 1.25
+"""Loads up to this factor from the rate tell what limited it."""
+IDLE_FPS = 1000.0
+"""Load at which latency is that of an idle device: a frame each millisecond [frames/s]."""
+LOWEST_FPS = 1000.0
+"""Lowest load of a search: below it a trial of 10/loss_ratio frames takes minutes [frames/s]."""
+UNKNOWN_CEILING_FPS = 5e6
+"""Highest load where neither a line nor a calibration sets one: more than one CPU sends through a kernel [frames/s]."""
+CURVE_LIMIT_NS = 20 * NS_PER_S
+"""Longest search for what 100 % of a load curve is: twice what one takes on a calm host [ns]."""
+CEILING_SLACK = 1.1
+"""A calibrated ceiling is where the generator may be the limit, not where it must be."""
+
+
+def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
+    """Find the rate, then measure latency at shares of it.
+
+    Raises:
+        TrialFailed: the ports could not be opened, or a load trial could not be run.
+        AgentError: the agent is gone.
+    """
+    measure = settled(site, measure)
+    strategy = make_strategy(measure, site)
+    with LoadBench(site, measure, measure.loss_ratio) as bench:
+        records, found = search(bench, strategy)
+        begin_ns = records[0].begin_ns
+        end_ns = records[-1].begin_ns + records[-1].result.duration_ns
+        rate_fps = found.robust_fps or 0.0
+        at_rate: list[LoadRecord] = []
+        if rate_fps:
+            for share in dict.fromkeys(measure.latency_at):
+                fps = max(IDLE_FPS, rate_fps * share)
+                trial = LoadTrial(intended_fps=fps, duration_ns=measure.trial)
+                at_rate.append(bench.run(trial, "at-rate", share))
+        everything = [*records, *at_rate]
+        metrics = _metrics(measure, found, records, len(bench.directions), (end_ns - begin_ns) / NS_PER_S)
+        for record in at_rate:
+            metrics += latency_metrics([record], record.share_ratio)
+        changed = find_change([record.result for record in records])
+        return Measured(
+            metrics=Metrics(metrics),
+            warnings=(
+                *_warnings(found, bench.ceilings()),
+                *((changed,) if changed else ()),
+                *common_warnings(bench, everything),
+            ),
+            measured_ns=sum(record.result.duration_ns for record in everything),
+            commands=(),
+            raw={"load_trials": bench.answers},
+            packets=packet_trial(
+                bench,
+                everything,
+                search=SearchRecord(measure.search, strategy.goal, found),
+                rate_fps=rate_fps * len(bench.directions) or None,
+            ),
+        )
+
+
+def make_strategy(measure: Forwarding, site: Site) -> Strategy:
+    """Return the search of a measure."""
+    goal = Goal(
+        loss_ratio=measure.loss_ratio,
+        relative_width=measure.width,
+        min_fps=LOWEST_FPS,
+        max_fps=highest_fps(measure, site),
+        trial_ns=measure.trial,
+        reruns=measure.reruns,
+        limit_ns=measure.limit,
+    )
+    row = SEARCHES[measure.search]
+    more: dict[str, object] = {"searches": measure.trials}
+    more["start_fps"] = None if measure.start is None else fps_of(measure.start, measure, "start")
+    strategy: Strategy = resolve_name(row.strategy)(goal=goal, **{key: more[key] for key in row.takes})
+    return strategy
+
+
+def highest_fps(measure: Packets, site: Site) -> float:
+    """Return the highest load that makes sense in one direction: the line, or what the generator can do."""
+    size = int(mean_bytes(sizes_of(measure)))
+    ceiling = site.calibration.ceiling_fps(measure.path, size) if site.calibration is not None else None
+    known = UNKNOWN_CEILING_FPS if ceiling is None else ceiling * CEILING_SLACK * site.senders
+    line = line_fps(measure)
+    return max(LOWEST_FPS * 2, min(known, line if line is not None else known))
+
+
+def search(bench: LoadBench, strategy: Strategy) -> tuple[list[LoadRecord], Found]:
+    """Run load trials as a strategy wants them; return them and what they say."""
+    records: list[LoadRecord] = []
+    while isinstance(trial := strategy.propose([record.result for record in records]), LoadTrial):
+        records.append(bench.run(trial, "search"))
+    return records, strategy.conclude([record.result for record in records])
+
+
+def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord], Found, Strategy]:
+    """Find the rate that a load curve refers to."""
+    goal = Goal(
+        loss_ratio=measure.loss_ratio,
+        relative_width=0.01,
+        min_fps=LOWEST_FPS,
+        max_fps=highest_fps(measure, bench.site),
+        limit_ns=CURVE_LIMIT_NS,
+    )
+    strategy = Fast(goal)
+    return (*search(bench, strategy), strategy)
+
+
+def _metrics(
+    measure: Forwarding, found: Found, records: Sequence[LoadRecord], directions: int, seconds: float
+) -> list[Metric]:
+    sizes, rate_fps = sizes_of(measure), (found.robust_fps or 0.0) * directions
+    at_lower = [records[place] for place in found.lower_trials]
+    unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None  # what was not found is no zero
+    rates = {
+        "forwarded_fps": found.robust_fps or unknown,
+        "forwarded_strict_fps": found.strict_fps or unknown,
+        "lower_fps": found.lower_fps or unknown,
+        "upper_fps": found.upper_fps,
+        "conditional_fps": found.conditional_fps,
+        "sustained_fps": found.sustained_fps if found.taken_up else None,
+        "ci_low_fps": None if found.interval_fps is None else found.interval_fps[0],
+        "ci_high_fps": None if found.interval_fps is None else found.interval_fps[1],
+    }
+    if len(found.searches_fps) > 1:
+        rates["search_min_fps"] = min(found.searches_fps)
+        rates["search_mean_fps"] = sum(found.searches_fps) / len(found.searches_fps)
+        rates["search_max_fps"] = max(found.searches_fps)
+    limit = limited_by(found, records)
+    metrics = [
+        Metric(name, FRAME_RATE, fps * directions, limited_by=limit if name in BOUNDED else "")
+        for name, fps in rates.items()
+        if fps is not None
+    ]
+    if rates["forwarded_fps"] is not None:
+        metrics += [
+            Metric("forwarded_per_direction_fps", FRAME_RATE, rate_fps / directions, limited_by=limit),
+            Metric("forwarded_bps_l1", "bit/s", bps_l1(rate_fps, sizes), limited_by=limit),
+            Metric("forwarded_bps_l2", "bit/s", bps_l2(rate_fps, sizes), limited_by=limit),
+        ]
+    metrics += [
+        Metric("search_seconds", "s", seconds),
+        Metric("load_trials", "count", float(found.trials)),
+        Metric("perturbed_trials", "count", float(found.perturbed_trials)),
+    ]
+    loss = mean_loss(at_lower)
+    if loss is not None:
+        metrics.append(Metric("loss_ratio", "ratio", loss))
+    return [*metrics, *balance_metrics(records), *use_metrics(at_lower)]
+
+
+def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:
+    """Return what of the instrument limited a rate, so that it is only a lower bound; empty: the device was the limit.
+
+    The search says so of the generator, the line, and of time that ended before any load failed; the verdicts of the
+    loads that failed closest to the rate say so of the receiver.
+    """
+    if found.robust_fps is None:
+        return ""
+    known = {StopReason.GENERATOR: Limit.GENERATOR.value, StopReason.LINE: "line"}
+    if found.reason in known:
+        return known[found.reason]
+    if found.upper_fps is None:
+        return "time" if found.reason in (StopReason.TIME, StopReason.UNSTEADY) else ""
+    near = [
+        record.verdict.limit
+        for record in records
+        if found.robust_fps / NEAR_RATIO <= record.result.intended_fps <= found.robust_fps * NEAR_RATIO
+        and record.verdict.limit not in (Limit.NONE, Limit.HOST)
+    ]
+    own = [limit for limit in near if limit is Limit.RECEIVER]
+    return Limit.RECEIVER.value if 2 * len(own) > len(near) else ""
+
+
+def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
+    ended = (*_taken_up(found), *_ended(found, ceilings))
+    if not found.disturbed_loads:
+        return ended
+    return (*ended, SearchDisturbed(loads=found.disturbed_loads))
+
+
+def _taken_up(found: Found) -> tuple[Warning, ...]:
+    """Return that the rate is more than the device forwards without end, with the rate that is not."""
+    if not found.taken_up or found.sustained_fps is None:
+        return ()
+    return (QueueTookUp(sustained_fps=found.sustained_fps, burst_frames=found.burst_frames),)
+
+
+def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
+    """Return what the end of a search means for its rate."""
+    match found.reason:
+        case StopReason.NARROW:
+            return ()
+        case StopReason.GENERATOR:
+            return (GeneratorLimited(ended=found.seen, more=_more(ceilings)),)
+        case StopReason.LINE:
+            return (LineLimited(ended=found.seen),)
+        case StopReason.NOTHING_PASSES:
+            return (NothingPassed(ended=found.seen),)
+        case _:
+            return (SearchPartial(ended=found.seen),)
+
+
+def _more(ceilings: Ceilings) -> More:
+    """Return what sends more than was sent."""
+    live, now = ceilings.live_fps, ceilings.generator_fps
+    if live is None or now is None or live <= now:
+        return MoreSenders()
+    return MoreByLiveFrames(live_fps=live, now_fps=now)

@@ -1,0 +1,52 @@
+"""One-way latency of every frame at a given rate."""
+
+from iolab.experiment.measures import Latency
+from iolab.lab.packets.frames import given_fps
+from iolab.record.metric import FRAME_RATE, Metric, Metrics
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured
+from iolab.trial.packets.figures import (
+    balance_metrics,
+    common_warnings,
+    latency_metrics,
+    packet_trial,
+    use_metrics,
+)
+from iolab.trial.packets.load import LoadBench
+from iolab.trial.search.types import LoadTrial
+
+USUAL_LOSS_RATIO = 0.0001
+"""Loss from which on a verdict is given: the usual goal of a search for a rate."""
+
+
+def measure_latency(site: Site, measure: Latency) -> Measured:
+    """Measure once.
+
+    Raises:
+        TrialFailed: the ports could not be opened, or the trial could not be run.
+        AgentError: the agent is gone.
+    """
+    fps = given_fps(measure, measure.rate)
+    with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
+        record = bench.run(LoadTrial(intended_fps=fps, duration_ns=measure.duration), "latency")
+        metrics = [
+            *latency_metrics([record]),
+            Metric("offered_fps", FRAME_RATE, record.offered_fps),
+            Metric("forwarded_fps", FRAME_RATE, record.forwarded_fps),
+            Metric("loss_ratio", "ratio", record.result.loss_ratio),
+            Metric("reordered_frames", "count", float(record.disorder[0])),
+            Metric("duplicate_frames", "count", float(record.disorder[1])),
+            *balance_metrics([record]),
+            *use_metrics([record]),
+        ]
+        if record.latency is not None:
+            metrics.append(Metric("latency_min_ns", "ns", float(record.latency.min)))
+            metrics.append(Metric("latency_mean_ns", "ns", record.latency.mean))
+        return Measured(
+            metrics=Metrics(metrics),
+            warnings=common_warnings(bench, [record]),
+            measured_ns=record.result.duration_ns,
+            commands=(),
+            raw={"load_trials": bench.answers},
+            packets=packet_trial(bench, [record], rate_fps=fps * len(bench.directions)),
+        )

@@ -1,0 +1,282 @@
+"""One load trial: ports that stand open, counters before, frames, the drained barrier, counters after.
+
+It chooses no load: searches, curves and latency ask for one and get a record of all that was seen.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from iolab.agent.client import Refused
+from iolab.agent.messages import Json
+from iolab.agent.traffic import (
+    PortOpened,
+    ReceiverReport,
+    TrafficRan,
+    give_recording,
+    open_ports,
+    run_traffic,
+)
+from iolab.errors import AgentError
+from iolab.experiment.measures import Packets
+from iolab.lab.packets.frames import mean_bytes, sizes_of, vlans_of
+from iolab.lab.packets.placement import Way, next_hop, ways
+from iolab.lab.packets.replays import sent_of
+from iolab.lab.readback.values import Interface, value_shown
+from iolab.record.load import LoadRecord
+from iolab.record.search import LoadResult
+from iolab.record.verdict import Thread
+from iolab.statements.computers import computer
+from iolab.statements.failures import (
+    AddressNotShown,
+    AddressUnknown,
+    CountersWentBack,
+    FramesStillCame,
+    PortOn,
+    SendingFailed,
+    TwoClocks,
+    Unarranged,
+)
+from iolab.trial.counters.cpu_use import cpu_uses, steal_ns, thread_uses, threads_read
+from iolab.trial.counters.differences import Snapshot, drop_reasons
+from iolab.trial.counters.shapers import shapers
+from iolab.trial.failed import Failed
+from iolab.trial.histograms import merged, summary
+from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
+from iolab.trial.measurement import TrialFailed
+from iolab.trial.packets.balance import balances, foreign_frames, offered_frames
+from iolab.trial.packets.flow_losses import dead_flows
+from iolab.trial.packets.requests import SET, open_params, run_params
+from iolab.trial.packets.snapshots import Counters, other_cpus, span_ns
+from iolab.trial.packets.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
+from iolab.trial.packets.verdict import Evidence, judge
+from iolab.trial.search.steady import Parts, find_steady
+from iolab.trial.search.types import LoadTrial
+
+NS_PER_S = 1_000_000_000
+
+
+class LoadBench:
+    """Ports of a standing lab, open for load trials. Use as a context manager: leaving closes them."""
+
+    def __init__(self, site: Site, measure: Packets, loss_ratio: float) -> None:
+        if site.placement is None:
+            raise Failed(Unarranged())
+        self.site = site
+        self.measure = measure
+        self.directions = ways(site.lab, site.topology, measure)
+        _refuse_two_kernels(self.directions)
+        self.ports: tuple[PortOpened, ...] = ()
+        self.answers: list[Json] = []
+        """What the agent said of each load trial, whole, in the order they were run."""
+        self._loss_ratio = loss_ratio
+        self._counters = Counters(site, self.directions)
+        self._macs: Mapping[str, str] = {}
+        self._number = 0
+
+    def __enter__(self) -> Self:
+        """Open the ports.
+
+        Raises:
+            TrialFailed: an interface is missing, down, too small for the frames, or carries a program.
+            AgentLost: a kernel on the way is gone; no port stays open.
+        """
+        assert self.site.placement is not None
+        try:
+            movable = not self.site.agent.hello.rootless
+            params = open_params(self.measure, self.directions, self.site.placement, movable=movable)
+            self.ports = open_ports(self.site.agent, params)
+            self._give_recording()
+            self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
+        except (AgentError, TrialFailed) as error:
+            self.__exit__(None, None, None)
+            if isinstance(error, Refused):
+                raise TrialFailed(str(error)) from error
+            raise
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Close the ports, if they are open."""
+        try:
+            self.site.agent.call("traffic.close", {"id": SET})
+        except Refused:
+            self.ports = ()  # there was no set: it could not be opened
+
+    def run(self, trial: LoadTrial, purpose: str, share_ratio: float | None = None) -> LoadRecord:
+        """Run one load trial.
+
+        Raises:
+            TrialFailed: the agent could not run it.
+        """
+        self._number += 1
+        params = run_params(
+            self.measure,
+            self.site.lab,
+            self.directions,
+            self._macs,
+            fps=trial.intended_fps,
+            duration_ns=trial.duration_ns,
+            number=self._number,
+            guests=bool(self.site.guests),
+        )
+        try:
+            before = self._counters.read()
+            ran = run_traffic(self.site.agent, params)
+            after = self._counters.read()
+        except Refused as error:
+            raise Failed(SendingFailed(load_fps=trial.intended_fps, said=str(error))) from error
+        if any(not receiver.drained for receiver in ran.receivers):
+            raise Failed(FramesStillCame(load_fps=trial.intended_fps))
+        if reset := self._counters.between(before, after).reset():
+            raise Failed(CountersWentBack(load_fps=trial.intended_fps, ports=reset))
+        uses = thread_uses(
+            self.site, self.directions, ran, threads_read(before.reading), threads_read(after.reading)
+        )
+        uses += self._counters.other_threads(ran, before, after)
+        self.answers.append(ran.raw)
+        return self._record(trial, purpose, share_ratio, ran, before, after, uses)
+
+    def _record(
+        self,
+        trial: LoadTrial,
+        purpose: str,
+        share_ratio: float | None,
+        ran: TrafficRan,
+        before: Snapshot,
+        after: Snapshot,
+        threads: tuple[Thread, ...],
+    ) -> LoadRecord:
+        counted = self._counters.between(before, after)
+        stolen_ns = steal_ns(before.reading, after.reading)
+        steady = find_steady(directions_in_parts(ran))
+        at_limit_ratio = steady.share_ratio if steady is not None else 0.0
+        calm, calm_lost = calm_frames(ran, trial.duration_ns, 1.0 - (at_limit_ratio or 1.0))
+        result = LoadResult(
+            intended_fps=trial.intended_fps,
+            duration_ns=trial.duration_ns,
+            intended_frames=sum(sender.intended_frames for sender in ran.senders),
+            offered_frames=sum(offered_frames(sender) for sender in ran.senders),
+            forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
+            perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
+            overhead_ns=span_ns(before.reading, after.reading) - trial.duration_ns,
+            held_ns=logged_ns(ran, stolen_ns),
+            calm_frames=calm,
+            calm_lost_frames=calm_lost,
+            excused_frames=sum(excused_frames(sender) for sender in ran.senders),
+            steady=steady,
+            late_frames=sum(receiver.after_end_frames for receiver in ran.receivers),
+        )
+        wires, cpus = self._counters.wires, cpu_uses(before.reading, after.reading)
+        seen = Evidence(
+            balances=balances(wires, ran, counted, self._copied()),
+            cpus=(*cpus, *other_cpus(before, after)),
+            threads=threads,
+            ceilings=self.ceilings(),
+            held_ns=held_up_ns(ran.senders, ran.receivers, stolen_ns),
+            shapers=shapers(self.site.lab, wires, counted),
+            directions=wires,
+            dead=dead_flows(ran.receivers),
+            begun_again=counted.begun_again(),
+        )
+        return LoadRecord(
+            purpose=purpose,
+            share_ratio=share_ratio,
+            begin_ns=min(sender.begin_ns for sender in ran.senders),
+            result=result,
+            directions=len(self.directions),
+            balances=tuple(seen.balances),
+            verdict=judge(result, self._loss_ratio, seen),
+            latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
+            disorder=_disorder(ran.receivers),
+            density=_density(ran.receivers),
+            cpus=cpus,
+            threads=threads,
+            drop_reasons=drop_reasons(before.reading, after.reading),
+            shapers=tuple(seen.shapers),
+            foreign_frames=foreign_frames(wires, ran, counted),
+            unstamped_frames=sum(sender.unstamped_frames for sender in ran.senders),
+        )
+
+    def _give_recording(self) -> None:
+        """Give the agent what is to be sent again, for each direction with the tag of its link."""
+        for way in self.directions if self.measure.replay is not None else ():
+            tags = vlans_of(self.measure, self.site.lab, way)
+            sent = sent_of(self.measure, tags[0] if tags else None)
+            give_recording(self.site.agent, SET, way.name, sent.entries)
+
+    def _copied(self) -> frozenset[str]:
+        """Return the ports whose frames the stack of their namespace gets as well."""
+        return frozenset(
+            port.name
+            for port in self.ports
+            if port.receive is not None and path_of(port.receive.name) == STACKED
+        )
+
+    def ceilings(self) -> Ceilings:
+        """Return what the instrument can do in one direction, as calibrated for the paths in use."""
+        used = {port.name: port for port in self.ports}
+        way = self.directions[0]
+        send, receive = used[way.source.ref].send, used[way.target.ref].receive
+        if self.site.calibration is None or send is None or receive is None:
+            return Ceilings()
+        size = int(mean_bytes(sizes_of(self.measure)))
+        return self.site.calibration.ceilings(send.name, receive.name, size, self.site.senders)
+
+    def _mac(self, ref: str) -> str:
+        """Return the MAC address of a port of the lab."""
+        opened = next((port for port in self.ports if port.name == ref), None)
+        if opened is not None:
+            return opened.mac
+        port = self._counters.places[ref]
+        shown = self.site.agent_of(port.kernel).run(
+            ("ip", "-j", "-d", "addr", "show", "dev", port.interface), netns=port.netns
+        )
+        mac = value_shown(Interface(port.interface, "mac"), shown.stdout)
+        if mac is None:
+            said = shown.stderr.strip()
+            raise Failed(AddressUnknown(port=ref, said=said) if said else AddressNotShown(port=ref))
+        return mac
+
+
+def directions_in_parts(ran: TrafficRan) -> list[Parts]:
+    """Return what was sent and what arrived in each part of a trial, direction by direction.
+
+    Nothing where frames had no stamp: nobody knows when those that arrived were sent.
+    """
+    if any(sender.unstamped_frames for sender in ran.senders):
+        return []
+    return [
+        Parts(
+            ran.senders[receiver.of].slices_frames,
+            receiver.slices_frames,
+            receiver.arrived_slices_frames,
+            receiver.least_latency_slices_ns,
+        )
+        for receiver in ran.receivers
+    ]
+
+
+def _disorder(receivers: Sequence[ReceiverReport]) -> tuple[int, int]:
+    """Return how many frames came late, and how many twice."""
+    late = sum(receiver.reordered_frames for receiver in receivers)
+    return late, sum(receiver.duplicate_frames for receiver in receivers)
+
+
+def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]:
+    """Return how many frames were displaced by how much, over all receivers."""
+    sums: Counter[int] = Counter()
+    for receiver in receivers:
+        sums.update(dict(receiver.reorder_density))
+    return tuple(sorted(sums.items()))
+
+
+def _refuse_two_kernels(directions: Sequence[Way]) -> None:
+    """Raise TrialFailed where frames are sent on one kernel and received on another: their clocks are not compared."""
+    for way in directions:
+        if way.source.kernel != way.target.kernel:
+            ends = (way.source, way.target)
+            ports = tuple(PortOn(port=end.ref, host=computer(end.kernel)) for end in ends)
+            raise Failed(TwoClocks(ports=ports))

@@ -1,0 +1,116 @@
+"""Forwarded rate, loss, latency and CPU against offered load: one load trial per step of a known rate."""
+
+from collections.abc import Sequence
+
+from iolab.experiment.measures import LoadCurve
+from iolab.lab.packets.frames import fps_of, line_fps
+from iolab.record.dimensions import Dimensions
+from iolab.record.load import LoadRecord
+from iolab.record.metric import FRAME_RATE, Metric, Metrics
+from iolab.record.packets import SearchRecord
+from iolab.record.verdict import Limit
+from iolab.statements.failures import NothingForwarded
+from iolab.statements.warnings import CurvePartial, StepsAboveLine, Warning
+from iolab.trial.failed import Failed
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured
+from iolab.trial.packets.figures import (
+    balance_metrics,
+    common_warnings,
+    latency_metrics,
+    packet_trial,
+    use_metrics,
+)
+from iolab.trial.packets.forwarding import limited_by, searched_rate
+from iolab.trial.packets.load import LoadBench
+from iolab.trial.packets.paths import settled
+from iolab.trial.search.types import LoadTrial
+
+
+def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
+    """Measure every step.
+
+    Raises:
+        TrialFailed: the ports could not be opened, a load trial could not be run, or no rate was found.
+        AgentError: the agent is gone.
+    """
+    measure = settled(site, measure)
+    with LoadBench(site, measure, measure.loss_ratio) as bench:
+        found: list[LoadRecord] = []
+        searched: SearchRecord | None = None
+        limit = ""
+        notes: tuple[Warning, ...] = ()
+        if measure.rate is not None:
+            rate_fps = fps_of(measure.rate, measure, "rate")
+        else:
+            found, result, strategy = searched_rate(bench, measure)
+            searched = SearchRecord("fast", strategy.goal, result)
+            rate_fps = result.robust_fps or max(record.forwarded_fps for record in found) / len(
+                bench.directions
+            )
+            if not rate_fps:
+                raise Failed(NothingForwarded())
+            notes += () if result.robust_fps else (CurvePartial(ended=result.seen),)
+            limit = limited_by(result, found)
+        steps = [
+            bench.run(_trial(measure, rate_fps * share), "curve", share)
+            for share in dict.fromkeys(measure.steps)
+        ]
+        everything = [*found, *steps]
+        total_fps = rate_fps * len(bench.directions)
+        metrics = (
+            _highest(steps),
+            Metric("rate_fps", FRAME_RATE, total_fps, limited_by=limit),
+            *balance_metrics(everything),
+            *(metric for step in steps for metric in _step(step)),
+        )
+        return Measured(
+            metrics=Metrics(metrics),
+            warnings=(*notes, *_above_line(measure, rate_fps), *common_warnings(bench, everything)),
+            measured_ns=sum(record.result.duration_ns for record in everything),
+            commands=(),
+            raw={"load_trials": bench.answers},
+            packets=packet_trial(bench, everything, search=searched, rate_fps=total_fps),
+        )
+
+
+def _highest(steps: Sequence[LoadRecord]) -> Metric:
+    """Return the highest forwarded rate of any step: only a lower bound where no step shows the device's limit."""
+    best = max(step.forwarded_fps for step in steps)
+    causes = [step.verdict.limit for step in steps if step.verdict.limit not in (Limit.NONE, Limit.HOST)]
+    own = [limit for limit in causes if limit in (Limit.GENERATOR, Limit.RECEIVER)]
+    if not causes:
+        disturbed = any(step.verdict.limit is Limit.HOST for step in steps)
+        return _of_best(best, Limit.HOST.value if disturbed else "load")
+    return _of_best(best, own[0].value if len(own) == len(causes) else "")
+
+
+def _of_best(fps: float, limited_by: str) -> Metric:
+    return Metric("forwarded_fps", FRAME_RATE, fps, limited_by=limited_by)
+
+
+def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
+    line = line_fps(measure)
+    return LoadTrial(
+        intended_fps=max(1.0, fps if line is None else min(fps, line)), duration_ns=measure.trial
+    )
+
+
+def _step(record: LoadRecord) -> tuple[Metric, ...]:
+    at_load = Dimensions(load_ratio=record.share_ratio)
+    return (
+        Metric("offered_fps", FRAME_RATE, record.offered_fps, at_load),
+        Metric("forwarded_fps", FRAME_RATE, record.forwarded_fps, at_load),
+        Metric("loss_ratio", "ratio", record.result.loss_ratio, at_load),
+        Metric("unsent_ratio", "ratio", record.result.unsent_ratio, at_load),
+        *latency_metrics([record], record.share_ratio),
+        *use_metrics([record], record.share_ratio),
+    )
+
+
+def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[Warning, ...]:
+    line = line_fps(measure)
+    beyond = [share for share in measure.steps if line is not None and rate_fps * share > line]
+    if not beyond:
+        return ()
+    return (StepsAboveLine(steps=len(beyond), from_ratio=min(beyond)),)

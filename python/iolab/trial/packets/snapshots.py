@@ -1,0 +1,123 @@
+"""Every counter on the ways of a load trial, read at one time: of all kernels, devices, and guests' threads.
+
+What the counts mean is in other modules: balance (frames), use and guest_use (CPU time).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from iolab.agent.messages import Reading
+from iolab.agent.traffic import DeviceCounts, TrafficRan
+from iolab.agent.wires import WireCounts
+from iolab.experiment.port_ref import PortRef
+from iolab.lab.links.link_topology import home_of, is_ours
+from iolab.lab.links.wires import wire_id
+from iolab.lab.packets.interfaces import interfaces_passed, name_of
+from iolab.lab.packets.placement import Way
+from iolab.lab.packets.resources import device_id
+from iolab.record.verdict import SENDERS, CpuUse, Thread
+from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
+from iolab.trial.counters.differences import Counted, Port, Snapshot
+from iolab.trial.counters.guest_use import guest_threads
+from iolab.trial.lab_access import Site
+
+SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops", "threads")
+PATIENCE_S = 10.0
+
+
+class Counters:
+    """What is counted on the ways of one site."""
+
+    def __init__(self, site: Site, directions: Sequence[Way]) -> None:
+        self.wires, self.places = places_on(site, directions)
+        self._site = site
+        self._own = directions[0].source.kernel
+        arrivals = dict.fromkeys(ref for way in directions for ref in way.arrivals)
+        machines = site.lab.machines
+        passed = {ref for way in self.wires for hop in way.hops for ref in hop}
+        links = site.lab.links.items()
+        self.wire_ends = {
+            name: ends
+            for name, link in links
+            if is_ours(site.lab, name)
+            for ends in (tuple(name_of(end) if name_of(end) in passed else str(end) for end in link.ends),)
+            if passed.issuperset(ends)
+        }
+        """The ends of the emulated paths on the ways, by link."""
+        self._devices = [ref for ref in arrivals if machines[PortRef(ref).machine].forward == "xdp"]
+
+    def read(self) -> Snapshot:
+        """Read every counter."""
+        agent = self._site.agent
+        netns = list(dict.fromkeys(port.netns for port in self.places.values() if port.kernel == self._own))
+        devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in self._devices}
+        wires = {
+            link: self._site.agent_of(home_of(self._site.lab, link)).begin("wire.read", {"id": wire_id(link)})
+            for link in self.wire_ends
+        }
+        reading = agent.read_samples(netns, SAMPLERS)
+        elsewhere = self._elsewhere()
+        counts = {ref: pending.read(DeviceCounts, PATIENCE_S) for ref, pending in devices.items()}
+        found = {link: pending.read(WireCounts, PATIENCE_S) for link, pending in wires.items()}
+        return Snapshot(reading, counts, elsewhere, found, self._own)
+
+    def between(self, before: Snapshot, after: Snapshot) -> Counted:
+        """Return what was counted between two snapshots."""
+        return Counted(self.places, before, after, self.wire_ends)
+
+    def other_threads(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:
+        """Return what the threads of guests and those of the kernels they run on did."""
+        own = self._own
+        earlier = {**before.elsewhere, own: before.reading}
+        later = {**after.elsewhere, own: after.reading}
+        span_ns = max(sender.end_ns - sender.begin_ns for sender in ran.senders)
+        found = guest_threads(self._site.guests, earlier, later, span_ns, own)
+        for kernel in {own, *(place.parent for place in self._site.guests.values())}:
+            if kernel in earlier and kernel in later:
+                working = kernel_threads(earlier[kernel], later[kernel], span_ns, f"{kernel} ".lstrip())
+                found += tuple(replace(one, kernel=SENDERS if kernel == own else kernel) for one in working)
+        return found
+
+    def _elsewhere(self) -> dict[str, Reading]:
+        """Read the counters of the other kernels on the way, and of those on which its guests run."""
+        netns: dict[str, list[str | None]] = {place.parent: [] for place in self._site.guests.values()}
+        for port in self.places.values():
+            own = netns.setdefault(port.kernel, [])
+            if port.netns not in own:
+                own.append(port.netns)
+        return {
+            kernel: self._site.agents[kernel].read_samples(places, SAMPLERS)
+            for kernel, places in netns.items()
+            if kernel in self._site.agents and self._site.agents[kernel] is not self._site.agent
+        }
+
+
+def places_on(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:
+    """Return the ways with every wire on them, and where each interface on them is found, in the order of the ways."""
+    ports = {str(port.ref): port for port in site.topology.ports()}
+    found = [interfaces_passed(site.lab, site.topology, way) for way in directions]
+    members = {ref: side for _, sides in found for ref, side in sides.items()}
+    places: dict[str, Port] = {}
+    for ref in (ref for way, _ in found for hop in way.hops for ref in hop):
+        if ref in members:
+            side = members[ref]
+            places[ref] = Port(ref, side.netns, side.interface, side.kernel)
+        else:
+            places[ref] = Port(ref, ports[ref].netns, ports[ref].name, ports[ref].kernel)
+    return tuple(way for way, _ in found), places
+
+
+def other_cpus(before: Snapshot, after: Snapshot) -> tuple[CpuUse, ...]:
+    """Return what the CPUs of the kernels did that frames are not sent on."""
+    return tuple(
+        cpu
+        for kernel, reading in before.elsewhere.items()
+        if kernel in after.elsewhere
+        for cpu in cpu_uses(reading, after.elsewhere[kernel], kernel)
+    )
+
+
+def span_ns(before: Reading, after: Reading) -> int:
+    """Return the time from the first counter before to the last counter after a trial [ns]."""
+    begin = min(seen.begin_ns for seen in before.observations)
+    return max(seen.end_ns for seen in after.observations) - begin

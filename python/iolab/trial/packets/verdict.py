@@ -1,0 +1,302 @@
+"""What limited a load trial, by the figures that show it; where none does, "unexplained" and never a guess. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from iolab.lab.packets.placement import Way
+from iolab.record.balance import Balance, Drop
+from iolab.record.load import Shaper
+from iolab.record.search import LoadResult
+from iolab.record.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
+from iolab.statements.clauses import (
+    CameLate,
+    Clause,
+    FlowsLost,
+    FramesDamaged,
+    GeneratorCeiling,
+    GeneratorShort,
+    LostAt,
+    LostBeside,
+    LostByReceiver,
+    LostSomewhere,
+    LostUnexplained,
+    ReceivedThere,
+    ReceiverCeiling,
+    ThreadRan,
+    WithinGoal,
+)
+from iolab.statements.doubts import (
+    CalmTooShort,
+    Doubt,
+    GeneratorWaited,
+    OthersDropped,
+    OthersOnCpu,
+    PlaceUnknown,
+    QueueBeganAgain,
+    SeveralPlaces,
+)
+from iolab.statements.places import AtGenerator, AtPort
+from iolab.trial.counters.cpu_waits import shared, starved
+from iolab.trial.counters.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
+from iolab.trial.counters.guest_limits import guest_verdict, starved_guest
+from iolab.trial.counters.shapers import Suspect, suspect, suspected
+from iolab.trial.lab_access import Ceilings
+from iolab.trial.packets.flow_losses import DeadFlows, explains
+
+UNKNOWN = Ceilings()
+UNSENT_RATIO = 1e-3
+"""From which share of unsent frames on the generator is the limit (trial/search Goal.unsent_ratio)."""
+AT_CEILING_RATIO = 0.98
+"""From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
+FEWEST_LOST = 5
+"""Frames that the calm part of a trial must be expected to lose before its loss tells something."""
+BESIDE_RATIO = 0.1
+"""From which share of the loss on another place is named, too."""
+CLEAR_RATIO = 0.5
+"""Of what the instrument's threads had of a device's CPU, what others may have had while it is clear who took it."""
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was seen of a load trial, beside its frames."""
+
+    balances: Sequence[Balance] = ()
+    """Where they went, per direction."""
+    cpus: Sequence[CpuUse] = ()
+    """What CPUs did."""
+    threads: Sequence[Thread] = ()
+    """What threads did."""
+    ceilings: Ceilings = UNKNOWN
+    """What the instrument can do in one direction, as calibrated."""
+    held_ns: int = 0
+    """For how long the host held threads of the instrument up (`stalls.held_up_ns`) [ns]."""
+    shapers: Sequence[Shaper] = ()
+    """Shapers on the ways."""
+    directions: Sequence[Way] = ()
+    """The ways."""
+    dead: DeadFlows | None = None
+    """Flows of which nothing arrived."""
+    begun_again: Sequence[str] = ()
+    """Ports of which a queue's counters began again."""
+
+
+def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
+    """Return what limited a trial whose loss should be at most `goal_ratio`, with what else lost much.
+
+    A shaper that is at its rate comes first: its own counters show that no more could pass, also where its queue took
+    up the rest and nothing was lost. The host explains as many frames as were due while it held threads up, and as many
+    again that came in one burst afterwards, but nothing that was dropped by a decision, or as often while all was calm.
+    Beyond that the cause is looked for where the frames were lost. A load above the generator's ceiling cannot be
+    sent, whatever disturbed the host meanwhile, and a receiver that takes all it can may be why frames were lost
+    before it.
+    """
+    drops = merged(drop for balance in seen.balances for drop in balance.drops)
+    worst = worst_of(drops, result.lost_frames)
+    found = _cause(result, goal_ratio, seen, worst)
+    if found.limit in (Limit.NONE, Limit.GENERATOR):
+        return found
+    others = [
+        LostBeside(frames=drop.frames, place=drop.place, reason=drop.reason)
+        for drop in drops
+        if drop.frames >= BESIDE_RATIO * result.lost_frames
+        and worst is not None
+        and drop.place != worst.place
+    ]
+    doubt = found.doubt or _uncounted(seen.begun_again)
+    if worst is not None and not doubt:
+        doubt = (worst.doubt if worst.place == found.place else None) or _foreign(result, worst)
+        if not doubt and found.limit in (Limit.CPU, Limit.THREAD, Limit.RECEIVER, Limit.HOP):
+            doubt = suspected(seen.shapers, seen.directions, worst)
+    return replace(found, seen=(*found.seen, *others), doubt=doubt)
+
+
+def _cause(result: LoadResult, goal_ratio: float, seen: Evidence, worst: Drop | None) -> Verdict:
+    lost = result.offered_frames > 0 and result.loss_ratio > goal_ratio
+    beyond_it = lost or (result.offered_frames > 0 and result.sustained_loss_ratio > goal_ratio)
+    shaped = suspect(result, seen.shapers, seen.directions, worst) if beyond_it else None
+    if shaped is not None:
+        return _shaped(result, shaped, worst)
+    by_host = 2 * seen.held_ns * result.intended_fps / NS_PER_S if result.perturbed else 0.0
+    beyond = seen.ceilings.generator_fps is not None and result.intended_fps > seen.ceilings.generator_fps
+    if result.short_ratio > UNSENT_RATIO and (beyond or result.unsent_frames > by_host):
+        return _generator(result, seen)
+    if result.offered_frames and not lost:
+        within = WithinGoal(lost_frames=result.lost_frames, offered_frames=result.offered_frames)
+        return Verdict(Limit.NONE, (within, *result.perturbations))
+    if seen.dead is not None and explains(seen.dead, result):
+        return _dead(result, seen.dead, worst)
+    most = worst is not None and worst.frames * 2 >= result.lost_frames
+    if worst is not None and most and decided(worst):
+        return _decided(result, worst)
+    if result.perturbed and result.lost_frames <= by_host and _in_stalls(result):
+        return replace(_host(result, worst, seen.cpus, seen.threads), doubt=_too_short(result))
+    if worst is None or not most:
+        found = _unexplained(result, seen.balances, worst)
+    elif worst.place == RECEIVER:
+        own = LostByReceiver(frames=worst.frames, lost_frames=result.lost_frames, reason=worst.reason)
+        return Verdict(Limit.RECEIVER, (own,), RECEIVER)
+    else:
+        found = _hop(result, worst, seen.cpus, seen.threads)
+    if found.limit in (Limit.CPU, Limit.HOP, Limit.UNEXPLAINED):
+        return _at_receivers_ceiling(result, seen.ceilings, found) or found
+    return found
+
+
+def _in_stalls(result: LoadResult) -> bool:
+    """Tell whether frames were lost because of stalls: at least twice as often as while all was calm.
+
+    True also where too little was calm to tell.
+    """
+    if _too_short(result) is not None:
+        return True
+    return 2 * result.calm_lost_frames * result.offered_frames <= result.lost_frames * result.calm_frames
+
+
+def _too_short(result: LoadResult) -> Doubt | None:
+    """Return that the calm part of a trial was too short to tell the device's loss from that of stalls."""
+    if result.calm_frames * result.loss_ratio >= FEWEST_LOST:
+        return None
+    return CalmTooShort(calm_frames=result.calm_frames, offered_frames=result.offered_frames)
+
+
+def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
+    """Return the verdict where a shaper let no more through: it lost the rest, or its queue took that up."""
+    if not result.lost_frames:
+        late = CameLate(late_frames=result.late_frames, offered_frames=result.offered_frames)
+        return Verdict(Limit.SHAPER, (shaped.seen, late), AtPort(port=shaped.shaper.place), shaped.doubt)
+    lost = LostSomewhere(lost_frames=result.lost_frames) if worst is None else _lost(result, worst)
+    doubt = shaped.doubt or (PlaceUnknown() if worst is None else None)
+    return Verdict(Limit.SHAPER, (shaped.seen, lost), AtPort(port=shaped.shaper.place), doubt)
+
+
+def _dead(result: LoadResult, dead: DeadFlows, worst: Drop | None) -> Verdict:
+    """Return the verdict where single flows lost everything."""
+    seen = FlowsLost(
+        flows=dead.flows,
+        dead=len(dead.flows),
+        of=dead.of,
+        frames=dead.frames,
+        others_lost_frames=max(0, result.lost_frames - dead.frames),
+    )
+    if worst is None:
+        return Verdict(Limit.FLOWS, (seen, LostSomewhere(lost_frames=result.lost_frames)))
+    return Verdict(Limit.FLOWS, (seen, _lost(result, worst)), worst.place)
+
+
+def _decided(result: LoadResult, worst: Drop) -> Verdict:
+    """Return the verdict where frames were dropped, or changed, by a decision and for no want of time or room."""
+    if worst.reason == DAMAGED:
+        damaged = FramesDamaged(frames=worst.frames, lost_frames=result.lost_frames)
+        return Verdict(Limit.DAMAGE, (damaged,), worst.place)
+    return Verdict(Limit.RULE, (_lost(result, worst),), worst.place)
+
+
+def _generator(result: LoadResult, seen: Evidence) -> Verdict:
+    ceiling_fps = seen.ceilings.generator_fps
+    clauses: list[Clause] = [
+        GeneratorShort(
+            unsent_frames=result.unsent_frames,
+            intended_frames=result.intended_frames,
+            offered_fps=result.offered_fps,
+            intended_fps=result.intended_fps,
+        )
+    ]
+    if ceiling_fps is not None:
+        clauses.append(GeneratorCeiling(ceiling_fps=ceiling_fps))
+    beyond = ceiling_fps is not None and result.intended_fps > ceiling_fps
+    return Verdict(
+        Limit.GENERATOR, tuple(clauses), AtGenerator(), None if beyond else _waited(result, seen.threads)
+    )
+
+
+def _waited(result: LoadResult, threads: Sequence[Thread]) -> Doubt | None:
+    """Return that a sender waited for its CPU for half as long as the frames take that it left out, or longer."""
+    wait_ratio = max((one.wait_ratio for one in threads if one.role == "generator"), default=0.0)
+    return GeneratorWaited(wait_ratio=wait_ratio) if 2 * wait_ratio >= result.unsent_ratio else None
+
+
+def _at_receivers_ceiling(result: LoadResult, ceilings: Ceilings, found: Verdict) -> Verdict | None:
+    """Return the verdict where as much arrived as the receiver can take; None: it could have taken more."""
+    ceiling = ceilings.receiver_fps
+    if ceiling is None or result.forwarded_fps < AT_CEILING_RATIO * ceiling:
+        return None
+    seen = ReceiverCeiling(forwarded_fps=result.forwarded_fps, ceiling_fps=ceiling)
+    return Verdict(Limit.RECEIVER, (seen, *found.seen), RECEIVER)
+
+
+def _host(
+    result: LoadResult, worst: Drop | None, cpus: Sequence[CpuUse], threads: Sequence[Thread]
+) -> Verdict:
+    """Return the verdict where the host was disturbed: with the place, if a thread waited there for its CPU."""
+    # A counter that tells of more than is missing tells of other frames as well.
+    if worst is not None and worst.frames <= result.lost_frames <= worst.frames * 2:
+        thread = _taking_in(worst, threads)
+        short = starved_guest(result, worst, cpus, threads)
+        if short is None and thread is not None:
+            short = starved(result, thread, cpus, threads)
+        if short is not None:
+            seen = (*short.seen, _lost(result, worst), *result.perturbations)
+            return Verdict(Limit.HOST, seen, worst.place)
+    return Verdict(Limit.HOST, result.perturbations)
+
+
+def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Verdict:
+    """Return the verdict where most frames were lost at one place: its thread, its CPU, or the place alone."""
+    lost = _lost(result, worst)
+    guest = guest_verdict(result, worst, lost, cpus, threads)
+    if guest is not None:
+        return guest
+    thread = _taking_in(worst, threads)
+    if thread is None:
+        return Verdict(Limit.HOP, (lost,), worst.place)
+    if thread.role in ("napi", "receiver"):
+        return Verdict(Limit.RECEIVER, (lost, ReceivedThere(place=thread.place)), worst.place)
+    if thread.busy_ratio >= BUSY_RATIO:
+        ran = ThreadRan(thread=thread.name, busy_ratio=thread.busy_ratio)
+        return Verdict(Limit.THREAD, (ran, lost), worst.place)
+    short = starved(result, thread, cpus, threads) or shared(thread, cpus, threads)
+    if short is None:
+        return Verdict(Limit.HOP, (lost,), worst.place)
+    beside = [one for one in threads if one.cpu == thread.cpu and one.role in ("napi", "receiver")]
+    ours_ratio = sum(one.busy_ratio for one in beside)
+    if ours_ratio > max(thread.busy_ratio, short.others_ratio):
+        unclear = short.others_ratio > CLEAR_RATIO * ours_ratio
+        doubt = OthersOnCpu(others_ratio=short.others_ratio) if unclear else None
+        return Verdict(Limit.RECEIVER, (*short.seen, lost), AtPort(port=beside[0].place), doubt)
+    return Verdict(Limit.CPU, (*short.seen, lost), worst.place)
+
+
+def _taking_in(worst: Drop, threads: Sequence[Thread]) -> Thread | None:
+    """Return the thread that takes frames in at a port, if what was lost there is what it had no time for."""
+    if worst.reason not in OVERRUNS:
+        return None
+    return next(
+        (one for one in threads if AtPort(port=one.place) == worst.place and one.role != "generator"), None
+    )
+
+
+def _lost(result: LoadResult, worst: Drop) -> LostAt:
+    ours = min(worst.frames, result.lost_frames)
+    return LostAt(frames=ours, lost_frames=result.lost_frames, place=worst.place, reason=worst.reason)
+
+
+def _foreign(result: LoadResult, worst: Drop) -> Doubt | None:
+    """Return that a counter tells of more than is missing; None: it does not."""
+    if worst.frames <= result.lost_frames:
+        return None
+    return OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=result.lost_frames)
+
+
+def _uncounted(begun_again: Sequence[str]) -> Doubt | None:
+    """Return that drops of queues are not known; None: they are."""
+    return QueueBeganAgain(places=tuple(begun_again)) if begun_again else None
+
+
+def _unexplained(result: LoadResult, balances: Sequence[Balance], worst: Drop | None) -> Verdict:
+    """Return the verdict where no one place lost most: several did, or no counter tells."""
+    missing = sum(max(0, balance.unexplained_frames) for balance in balances)
+    if worst is not None and 2 * missing < result.lost_frames:
+        return Verdict(Limit.HOP, (_lost(result, worst),), worst.place, SeveralPlaces())
+    seen = LostUnexplained(lost_frames=result.lost_frames, unexplained_frames=missing)
+    return Verdict(Limit.UNEXPLAINED, (seen,))

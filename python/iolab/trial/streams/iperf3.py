@@ -1,0 +1,198 @@
+"""iperf3: the command lines of one client/server pair, and what its two reports say. Pure: runs nothing."""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from iolab.experiment.measures import Stream
+from iolab.lab.topology import Endpoint
+from iolab.trial.streams.iperf3_report import Report, Total
+
+NS_PER_S = 1_000_000_000
+SHORTEST_INTERVAL_NS, LONGEST_INTERVAL_NS = 100_000_000, 60 * NS_PER_S
+"""Bounds of iperf3's --interval [ns]."""
+MOST_ROWS = 4000
+"""Most rows of a report, one for each connection in each interval: 700 bytes each, of the 4 MiB that are kept."""
+STANDING_RATIO = 0.01
+"""An interval with less of the mean rate has nothing in it: what was on its way arrives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One iperf3 client and its server."""
+
+    client: Endpoint
+    """Where the client runs; it sends."""
+    server: Endpoint
+    """Where the server runs; it receives."""
+    tcp_port: int
+    """The server's port (control, and data of either protocol)."""
+    bidir: bool
+    """Both directions at once through this pair (--bidir)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowReport:
+    """One direction of one pair, as iperf3 reports it. Counts are without warm-up unless said."""
+
+    src: Endpoint
+    """The sender."""
+    dst: Endpoint
+    """The receiver."""
+    sent_bps: float
+    """Payload the sender handed to its socket [bit/s]."""
+    received_bps: float
+    """Payload that the receiver read [bit/s]."""
+    delivered_bytes: int
+    """Payload that the receiver read, warm-up included [bytes]."""
+    datagrams: int
+    """UDP datagrams sent; 0 for TCP."""
+    lost_datagrams: int
+    """UDP datagrams that did not arrive; 0 for TCP."""
+    jitter_ns: float | None
+    """UDP interarrival jitter (RFC 3550) [ns]."""
+    retransmits: int | None
+    """TCP segments sent again."""
+    rtt_mean_ns: float | None
+    """TCP smoothed round-trip time, mean over parallel connections [ns]."""
+    cpu_src_ratio: float
+    """CPU of the sending iperf3 process [ratio of one CPU]; for --bidir of the whole process."""
+    cpu_dst_ratio: float
+    """CPU of the receiving iperf3 process [ratio of one CPU]."""
+    stood_ns: int = 0
+    """Longest time between the first and the last byte in which none arrived [ns]."""
+
+
+class _Datagrams(TypedDict):
+    """What FlowReport says of datagrams."""
+
+    datagrams: int
+    lost_datagrams: int
+    jitter_ns: float | None
+
+
+def server_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
+    """Return the server's command: one client, then it ends by itself."""
+    return (
+        "iperf3",
+        "--server",
+        "--one-off",
+        "--json",
+        "--interval",
+        _interval_s(measure),
+        "--port",
+        str(pair.tcp_port),
+        "--bind",
+        pair.server.address,
+    )
+
+
+def client_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
+    """Return the client's command for this measure."""
+    argv = [
+        "iperf3",
+        "--client",
+        pair.server.address,
+        "--port",
+        str(pair.tcp_port),
+        "--bind",
+        pair.client.address,
+    ]
+    argv += ["--json", "--time", str(measure.duration // NS_PER_S)]
+    optional = (
+        ("--omit", measure.warm_up // NS_PER_S or None),
+        ("--interval", _interval_s(measure)),
+        ("--bitrate", 0 if measure.protocol == "udp" and measure.rate is None else measure.rate),
+        ("--congestion", measure.congestion if measure.protocol == "tcp" else None),
+        ("--window", measure.window),
+        ("--length", measure.length),
+        ("--parallel", measure.parallel if measure.parallel > 1 else None),
+    )
+    for option, value in optional:
+        if value is not None:
+            argv += [option, str(value)]
+    if measure.protocol == "udp":
+        argv.append("--udp")
+    if pair.bidir:
+        argv.append("--bidir")
+    return tuple(argv)
+
+
+def _interval_s(measure: Stream) -> str:
+    return f"{interval_ns(measure) / NS_PER_S:g}"
+
+
+def interval_ns(measure: Stream) -> int:
+    """Return how long an interval of the report is [ns]: that of samples, as far as the report stays short."""
+    rows = measure.parallel * (2 if measure.direction == "both-ways" else 1)
+    least_ns = (measure.duration + measure.warm_up) * rows // MOST_ROWS
+    wanted_ns = max(measure.sample or NS_PER_S, SHORTEST_INTERVAL_NS, least_ns)
+    return min(LONGEST_INTERVAL_NS, -(-wanted_ns // SHORTEST_INTERVAL_NS) * SHORTEST_INTERVAL_NS)
+
+
+def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]:
+    """Return the flows of one pair: client to server, and for --bidir also back.
+
+    Raises:
+        ValueError: a report lacks a part that it should have.
+    """
+    end = client.end
+    there = _flow(pair.client, pair.server, client, server, end.sum_sent, end.sum_received)
+    if not pair.bidir:
+        return [there]
+    if end.sum_sent_bidir_reverse is None or end.sum_received_bidir_reverse is None:
+        raise ValueError("iperf3's report has no sums of the way back")
+    back = (end.sum_sent_bidir_reverse, end.sum_received_bidir_reverse)
+    return [there, _flow(pair.server, pair.client, server, client, *back)]
+
+
+def _flow(
+    src: Endpoint, dst: Endpoint, sender: Report, receiver: Report, sent: Total, received: Total
+) -> FlowReport:
+    connections = [stream.sender for stream in sender.end.streams if stream.sender is not None]
+    rtts_us = [connection.mean_rtt for connection in connections if connection.sender and connection.mean_rtt]
+    return FlowReport(
+        src=src,
+        dst=dst,
+        sent_bps=sent.bits_per_second,
+        received_bps=received.bits_per_second,
+        delivered_bytes=_delivered_bytes(receiver),
+        stood_ns=_stood_ns(receiver),
+        **_datagrams(sent, received),
+        retransmits=sent.retransmits,
+        rtt_mean_ns=sum(rtts_us) / len(rtts_us) * 1e3 if rtts_us else None,
+        cpu_src_ratio=sender.end.cpu_utilization_percent.host_total / 100,
+        cpu_dst_ratio=receiver.end.cpu_utilization_percent.host_total / 100,
+    )
+
+
+def _datagrams(sent: Total, received: Total) -> _Datagrams:
+    if received.packets is None:
+        return _Datagrams(datagrams=0, lost_datagrams=0, jitter_ns=None)
+    if sent.packets is None or received.lost_packets is None or received.jitter_ms is None:
+        raise ValueError("iperf3's report counts datagrams at one end only")
+    if received.lost_packets > sent.packets:
+        raise ValueError(f"iperf3 reports {received.lost_packets} datagrams lost of {sent.packets} sent")
+    jitter_ns = received.jitter_ms * 1e6
+    return _Datagrams(datagrams=sent.packets, lost_datagrams=received.lost_packets, jitter_ns=jitter_ns)
+
+
+def _stood_ns(receiver: Report) -> int:
+    """Return the longest time in which nothing arrived, once something had, and before the last did [ns]."""
+    spans = []
+    for interval in receiver.intervals:
+        rows = [row for row in interval.streams if not row.sender]
+        if rows:
+            spans.append((sum(row.bytes for row in rows), max(0.0, rows[0].end - rows[0].start)))
+    least = STANDING_RATIO * sum(count for count, _ in spans) / max(1, len(spans))
+    longest = standing = 0.0
+    begun = False
+    for count, seconds in spans:
+        longest = max(longest, standing) if count > least else longest
+        standing = 0.0 if count > least or not begun else standing + seconds
+        begun = begun or count > least
+    return int(longest * NS_PER_S)
+
+
+def _delivered_bytes(receiver: Report) -> int:
+    rows = (row for interval in receiver.intervals for row in interval.streams)
+    return sum(row.bytes for row in rows if not row.sender)

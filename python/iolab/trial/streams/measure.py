@@ -1,0 +1,317 @@
+"""A stream trial: iperf3 servers made ready, clients run together, counters read before, meanwhile and after.
+
+It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from iolab.agent.client import Refused
+from iolab.agent.messages import Json, ProcessEnded, Reading
+from iolab.errors import AgentError
+from iolab.experiment.measures import Stream
+from iolab.lab.kernels import HERE
+from iolab.lab.packets.placement import Way, stream_way
+from iolab.lab.program_cpus import on_cpus
+from iolab.lab.topology import Endpoint
+from iolab.record.metric import Metric, Metrics
+from iolab.record.series import Series
+from iolab.record.trial import CommandRecord
+from iolab.statements.computers import computer
+from iolab.statements.failures import (
+    ProgramFailed,
+    ProgramKilled,
+    ReceiverNotReached,
+    ReceiverSilent,
+    ReportsUnreadable,
+)
+from iolab.statements.warnings import ConnectionsDropped, SenderShort, Warning
+from iolab.trial.counters.differences import Counted, Snapshot
+from iolab.trial.failed import Failed
+from iolab.trial.instruments.samplers import Kept
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
+from iolab.trial.packets.snapshots import places_on
+from iolab.trial.streams.congestion import other_congestion
+from iolab.trial.streams.connected import unconnected
+from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
+from iolab.trial.streams.disturbances import disturbances
+from iolab.trial.streams.evidence import StreamSeen
+from iolab.trial.streams.figures import flow_metrics, numbered
+from iolab.trial.streams.in_flight import in_flight
+from iolab.trial.streams.intervals import interval_series
+from iolab.trial.streams.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
+from iolab.trial.streams.iperf3_report import UNREACHED, Report, parse_report
+from iolab.trial.streams.kernels import Kernels
+from iolab.trial.streams.observe import Observed, observe
+from iolab.trial.streams.pairs import place_pairs
+from iolab.trial.streams.verdict import judge
+
+SAMPLES_SCHEMA = 2
+"""Version of the raw samples of a stream trial."""
+CLIENT_SLACK_MS = 20_000
+"""Connecting and the exchange of results, on a loaded machine; beyond it the client is called stuck."""
+READY_MS = 30_000
+"""Until a server listens; an emulated guest takes a second to start a program, on a busy host ten."""
+SERVER_END_MS = 20_000
+"""A one-off server ends by itself as soon as its client has."""
+OFFER_SHORT_RATIO = 0.01
+"""A sender more than this below the intended rate is worth a warning."""
+
+
+def measure_stream(site: Site, measure: Stream) -> Measured:
+    """Measure once.
+
+    Raises:
+        TrialFailed: iperf3 did not do its part.
+        AgentLost: an agent is gone; nothing goes on running at the others.
+    """
+    pairs = place_pairs(measure, site.topology)
+    ways, places = places_on(site, _directions(site, pairs))
+    kernels = Kernels(site, pairs, places)
+    servers = {f"server-{pair.tcp_port}": pair.server for pair in pairs}
+    clients = {f"client-{pair.tcp_port}": pair.client for pair in pairs}
+    try:
+        for name, pair in zip(servers, pairs, strict=True):
+            ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
+            at = kernels.agent(pair.server)
+            at.start(
+                name, server_argv(pair, measure), netns=pair.server.netns, cpus=pair.server.cpus,
+                ready=ready, timeout_ms=READY_MS,
+            )  # fmt: skip
+        before = kernels.read()
+        kernels.watch_connections(measure.duration + measure.warm_up)
+        for name, pair in zip(clients, pairs, strict=True):
+            kernels.agent(pair.client).start(
+                name, client_argv(pair, measure), netns=pair.client.netns, cpus=pair.client.cpus
+            )
+        patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
+        ended = _clients_ended(kernels, pairs, clients, patience_ms)
+        sent = [_report(client, "client", pair) for pair, client in zip(pairs, ended, strict=True)]
+        after = kernels.read()
+        connections = kernels.connections()
+        served = kernels.wait(servers, SERVER_END_MS)
+    except (AgentError, TrialFailed) as error:
+        kernels.abandon([*clients, *servers])
+        if isinstance(error, Refused):
+            raise TrialFailed(str(error)) from error
+        raise
+    received = [_report(server, "server", pair) for pair, server in zip(pairs, served, strict=True)]
+    reports = list(zip(sent, received, strict=True))
+    flows = _flows(pairs, reports)
+    span_ns = max(client.end_ns for client in ended) - min(client.begin_ns for client in ended)
+    observed = Observed(
+        lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways, span_ns=span_ns,
+        counted=Counted(places, before, after), connections=_readings(connections), guests=site.guests,
+        alone=site.alone,
+    )  # fmt: skip
+    arrived = _arrivals(measure, [flow for _, flow in flows], before, after)
+    return Measured(
+        metrics=_metrics(measure, flows, arrived if site.alone else (), observed.connections, before, after),
+        warnings=(
+            *_short_senders(measure, [flow for _, flow in flows]),
+            *other_congestion(measure, pairs, reports),
+            *disagreements(measure.protocol, arrived, alone=site.alone),
+            *_dropped(connections),
+        ),
+        measured_ns=span_ns,
+        commands=_commands(measure, pairs, ended, served),
+        raw=_raw(reports, before, after),
+        conclude=lambda read: _conclude(observe(observed, read), _series(pairs, reports, ended, read)),
+    )
+
+
+def _readings(kept: Mapping[str, Kept]) -> Readings:
+    return {kernel: one.readings for kernel, one in kept.items()}
+
+
+def _dropped(connections: Mapping[str, Kept]) -> tuple[Warning, ...]:
+    return tuple(
+        ConnectionsDropped(host=computer(kernel), dropped=kept.dropped, kept=len(kept.readings))
+        for kernel, kept in connections.items()
+        if kept.dropped
+    )
+
+
+def _directions(site: Site, pairs: Sequence[Pair]) -> list[Way]:
+    """Return the way of each flow, in the order of the pairs; of a pair both ways the way back follows."""
+    return [
+        stream_way(site.lab, site.topology, *ends)
+        for pair in pairs
+        for ends in ((pair.client, pair.server), (pair.server, pair.client))[: 2 if pair.bidir else 1]
+    ]
+
+
+def _conclude(seen: StreamSeen, series: tuple[Series, ...]) -> Concluded:
+    return Concluded(judge(seen), disturbances(seen), series)
+
+
+def _series(
+    pairs: Sequence[Pair],
+    reports: Sequence[tuple[Report, Report]],
+    ended: Sequence[ProcessEnded],
+    readings: Readings,
+) -> tuple[Series, ...]:
+    """Return the intervals of each flow, on the time of the counters of its client's kernel."""
+    found: list[tuple[str, Report, Report, int]] = []
+    for pair, (client, server), process in zip(pairs, reports, ended, strict=True):
+        own = readings.get(pair.client.kernel) or readings.get(HERE)
+        begin_ns = max(0, process.begin_ns - own[0].observations[0].begin_ns) if own else 0
+        ways = ((pair.client, pair.server, client, server), (pair.server, pair.client, server, client))
+        for src, dst, sender, receiver in ways[: 2 if pair.bidir else 1]:
+            found.append((f"{src.machine}->{dst.machine}", sender, receiver, begin_ns))
+    names = numbered([name for name, *_ in found])
+    return tuple(
+        series
+        for name, (_, sender, receiver, begin_ns) in zip(names, found, strict=True)
+        for series in interval_series(name, sender, receiver, begin_ns)
+    )
+
+
+def _flows(
+    pairs: Sequence[Pair], reports: Sequence[tuple[Report, Report]]
+) -> tuple[tuple[Pair, FlowReport], ...]:
+    """Return each flow with its pair, in the order of the pairs."""
+    flows: list[tuple[Pair, FlowReport]] = []
+    for pair, (client, server) in zip(pairs, reports, strict=True):
+        try:
+            flows += [(pair, flow) for flow in flow_reports(pair, client, server)]
+        except ValueError as error:
+            failure = ReportsUnreadable(program="iperf3", tcp_port=pair.tcp_port, said=str(error))
+            raise Failed(failure) from error
+    return tuple(flows)
+
+
+def _metrics(
+    measure: Stream,
+    flows: Sequence[tuple[Pair, FlowReport]],
+    arrived: Sequence[Arrival],
+    connections: Readings,
+    before: Snapshot,
+    after: Snapshot,
+) -> Metrics:
+    metrics = Metrics(flow_metrics(measure.protocol, [flow for _, flow in flows]))
+    loss = metrics.get("loss_ratio")
+    unread = () if loss is None else unread_metric(loss.value, arrived)
+    senders = [(flow.src, pair.tcp_port, flow.src == pair.client) for pair, flow in flows]
+    waiting = in_flight(senders, connections, measure.duration)
+    return Metrics((*metrics, *unread, *waiting, *_cpus(before, after)))
+
+
+def _clients_ended(
+    kernels: Kernels, pairs: Sequence[Pair], clients: Mapping[str, Endpoint], patience_ms: int
+) -> list[ProcessEnded]:
+    """Wait for the clients; one that goes on and never had a connection did not reach its receiver.
+
+    Raises:
+        Refused: one goes on that had a connection.
+    """
+    try:
+        return kernels.wait(clients, patience_ms)
+    except Refused as error:
+        if (pair := unconnected(pairs, _readings(kernels.connections()))) is None:
+            raise
+        ends = {"sender": pair.client.machine, "receiver": pair.server.machine}
+        address, waited_ns = pair.server.address, patience_ms * 1_000_000
+        raise Failed(
+            ReceiverSilent(**ends, address=address, tcp_port=pair.tcp_port, waited_ns=waited_ns)
+        ) from error
+
+
+def _report(ended: ProcessEnded, role: str, pair: Pair) -> Report:
+    try:
+        return parse_report(ended.stdout)
+    except ValueError as error:
+        said = f"{error} {ended.stderr[:500]}".strip()
+        if UNREACHED in said:
+            ends = {"sender": pair.client.machine, "receiver": pair.server.machine}
+            address = pair.server.address
+            raise Failed(
+                ReceiverNotReached(**ends, address=address, tcp_port=pair.tcp_port, said=said)
+            ) from error
+        raise Failed(_without_report(ended, role, said)) from error
+
+
+def _without_report(ended: ProcessEnded, role: str, said: str) -> ProgramFailed | ProgramKilled:
+    if ended.exit_status is None:
+        return ProgramKilled(program="iperf3", role=role, signal=ended.signal or 0, said=said)
+    return ProgramFailed(program="iperf3", role=role, status=ended.exit_status, said=said)
+
+
+def _cpus(before: Snapshot, after: Snapshot) -> list[Metric]:
+    """Return what CPUs did: this computer's, and those of other kernels by machine."""
+    return [
+        metric
+        for kernel in (HERE, *before.elsewhere)
+        for metric in cpu_metrics(before.of(kernel), after.of(kernel), None if kernel == HERE else kernel)
+    ]
+
+
+def _arrivals(
+    measure: Stream, flows: Sequence[FlowReport], before: Snapshot, after: Snapshot
+) -> tuple[Arrival, ...]:
+    """Compare each flow with the counters of the kernel where it arrives."""
+    found: list[Arrival] = []
+    for kernel in (HERE, *before.elsewhere):
+        own = [
+            flow
+            for flow in flows
+            if kernel == (flow.dst.kernel if flow.dst.kernel in before.elsewhere else HERE)
+        ]
+        found += arrivals(measure.protocol, own, before.of(kernel), after.of(kernel))
+    return tuple(found)
+
+
+def _raw(
+    reports: Sequence[tuple[Report, Report]],
+    before: Snapshot,
+    after: Snapshot,
+) -> dict[str, Json]:
+    """Return reports and readings for the samples folder, those of other kernels by machine."""
+
+    def read(earlier: Reading, later: Reading) -> dict[str, Json]:
+        return {"before": earlier.raw, "after": later.raw}
+
+    others = {name: read(own, after.elsewhere[name]) for name, own in before.elsewhere.items()}
+    return {
+        "schema": SAMPLES_SCHEMA,
+        "iperf3": [{"client": client.raw, "server": server.raw} for client, server in reports],
+        **read(before.reading, after.reading),
+        **({"kernels": others} if others else {}),
+    }
+
+
+def _commands(
+    measure: Stream, pairs: Sequence[Pair], ended: Sequence[ProcessEnded], served: Sequence[ProcessEnded]
+) -> tuple[CommandRecord, ...]:
+    return tuple(
+        record
+        for pair, client, server in zip(pairs, ended, served, strict=True)
+        for record in (
+            _ran(pair.server, server_argv(pair, measure), server),
+            _ran(pair.client, client_argv(pair, measure), client),
+        )
+    )
+
+
+def _ran(at: Endpoint, argv: tuple[str, ...], ended: ProcessEnded) -> CommandRecord:
+    return CommandRecord(
+        machine=at.machine,
+        kernel=at.kernel,
+        netns=at.netns,
+        argv=on_cpus(argv, at.cpus),
+        undo=None,
+        exit_status=ended.exit_status,
+        duration_ns=ended.end_ns - ended.begin_ns,
+    )
+
+
+def _short_senders(measure: Stream, flows: Sequence[FlowReport]) -> tuple[Warning, ...]:
+    """Return a warning for every sender that did not reach the intended rate."""
+    if measure.rate is None:
+        return ()
+    intended_bps = measure.rate * measure.parallel
+    return tuple(
+        SenderShort(machine=flow.src.machine, sent_bps=flow.sent_bps, intended_bps=intended_bps)
+        for flow in flows
+        if flow.sent_bps < intended_bps * (1 - OFFER_SHORT_RATIO)
+    )

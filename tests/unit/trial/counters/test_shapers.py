@@ -1,0 +1,203 @@
+"""Shapers: one that is at its rate is why frames are lost at it or before it; its own counters show that."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from tests.unit.trial.load_trials import lab
+from tests.unit.trial.sheets import PORTS, WAY
+from tests.wording import in_words
+
+from iolab.agent.messages import Observation, QdiscCounters, Reading
+from iolab.experiment.links import Link
+from iolab.experiment.port_ref import PortRef
+from iolab.experiment.shapes import Shape
+from iolab.record.balance import Balance, Drop
+from iolab.record.load import Shaper
+from iolab.record.search import LoadResult, Steady
+from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.statements.clauses import CpuStolen
+from iolab.statements.places import AtDevice, AtPort
+from iolab.trial.counters.differences import Counted, Snapshot
+from iolab.trial.counters.drops import QDISC, RING_FULL, RULE
+from iolab.trial.counters.shapers import bypassed, shapers
+from iolab.trial.packets.verdict import Evidence, judge
+
+RATE_BPS = 48_000_000
+"""100 000 frames/s of 60 bytes."""
+TBF = Shaper(
+    place="dut.eth1", kind="tbf", offered_frames=5600, passed_frames=5600, passed_bytes=336_000, dropped_frames=0,
+    held_back=1900, rates_bps=(RATE_BPS,),
+)  # fmt: skip
+OVERLOAD = LoadResult(
+    intended_fps=5e6,
+    duration_ns=50_000_000,
+    intended_frames=250_000,
+    offered_frames=38_000,
+    forwarded_frames=5_600,
+)
+"""50 ms of ten times what the shaper passes, and of more than can be sent."""
+BEFORE_IT = (Drop(AtPort(port="dut.eth0"), RING_FULL, 32_400),)
+
+
+def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained: int = 0) -> Evidence:
+    """What the counters say of the overload."""
+    sheet = Balance("a->b", 38_000, 5_600, drops, unexplained)
+    busy = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.67, 0.32)
+    return Evidence(
+        balances=[sheet], cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[busy], shapers=[shaper], directions=[WAY]
+    )
+
+
+def snapshot(rows: Sequence[QdiscCounters]) -> Snapshot:
+    """A reading of queueing disciplines."""
+    one = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=tuple(rows))
+    return Snapshot(Reading((one,)), {})
+
+
+def test_a_shaper_at_its_rate_is_why_the_ring_before_it_is_full() -> None:
+    """The thread that feeds it waits for its CPU, and more was asked for than can be sent: neither is the limit."""
+    found = judge(OVERLOAD, 1e-3, seen())
+    assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, AtPort(port="dut.eth1"), None)
+    assert "its rate is 48 Mbit/s" in in_words(found.seen)
+    assert "dropped at dut.eth0 (ring full)" in in_words(found.seen)
+
+
+def test_a_shaper_below_its_rate_is_not_the_limit() -> None:
+    """With half of its rate, or where no frame ever had to wait, the ring's own thread is looked at."""
+    for shaper in (replace(TBF, passed_bytes=140_000), replace(TBF, held_back=0)):
+        assert judge(
+            replace(OVERLOAD, intended_fps=7e5, intended_frames=38_000), 1e-3, seen(shaper=shaper)
+        ).limit in (
+            Limit.CPU,
+            Limit.HOP,
+        )
+
+
+def test_a_shaper_whose_queue_took_up_the_rest_is_the_limit_though_nothing_was_lost() -> None:
+    """A short overload that the generator could not send whole: what it sent came out, most of it afterwards."""
+    held = replace(
+        OVERLOAD,
+        offered_frames=5_600,
+        forwarded_frames=5_600,
+        late_frames=4_000,
+        steady=Steady(0.9, 5_000, 1_500),
+    )
+    found = judge(held, 1e-3, seen(drops=()))
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
+    assert "4000 of 5600 frames came out only after the sender had ended" in in_words(found.seen)
+    assert judge(replace(held, steady=None), 1e-3, seen(drops=())).limit is Limit.GENERATOR
+
+
+def test_a_load_below_the_rate_of_a_shaper_is_not_lost_for_it() -> None:
+    """97 % of its rate, and a stall: frames that wait come at once and have to wait again."""
+    calm = replace(
+        OVERLOAD, intended_fps=97_000, intended_frames=4_850, offered_frames=4_850, forwarded_frames=4_800,
+        perturbations=(CpuStolen(stolen_ns=2_000_000),), held_ns=2_000_000,
+    )  # fmt: skip
+    passed = replace(TBF, passed_frames=4_800, passed_bytes=288_000, held_back=40)
+    evidence = replace(seen((Drop(AtPort(port="dut.eth0"), RING_FULL, 50),), passed), held_ns=2_000_000)
+    assert judge(calm, 1e-3, evidence).limit is Limit.HOST
+
+
+def test_what_a_shaper_drops_itself_is_its_doing_below_its_rate_too() -> None:
+    """Its queue may be too short for what comes at once."""
+    found = judge(
+        OVERLOAD,
+        1e-3,
+        seen((Drop(AtPort(port="dut.eth1"), QDISC, 32_400),), replace(TBF, passed_bytes=140_000)),
+    )
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
+
+
+def test_a_rule_before_a_shaper_is_the_cause_of_what_it_drops() -> None:
+    """The rate of a shaper explains no frame that was dropped by a decision, or behind it."""
+    by_rule = seen((Drop(AtDevice(port="dut.eth0"), RULE, 32_400),))
+    assert judge(OVERLOAD, 1e-3, by_rule).limit is not Limit.SHAPER
+    assert (
+        judge(OVERLOAD, 1e-3, seen((Drop(AtPort(port="tester.p1"), RING_FULL, 32_400),))).limit
+        is not Limit.SHAPER
+    )
+
+
+def test_of_a_shaper_and_a_rule_the_larger_is_named_and_the_other_told() -> None:
+    """Two causes at once."""
+    found = judge(
+        OVERLOAD,
+        1e-3,
+        seen((Drop(AtPort(port="dut.eth1"), QDISC, 25_000), Drop(AtDevice(port="dut.eth0"), RULE, 7_400))),
+    )
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
+    assert "beside, 7400 were dropped at device dut.eth0 (rule)" in in_words(found.seen)
+
+
+def test_a_shaper_of_unknown_rate_is_named_with_doubt() -> None:
+    """It held every third frame back; whether that is its rate, its counters do not tell."""
+    found = judge(OVERLOAD, 1e-3, seen(shaper=replace(TBF, rates_bps=())))
+    assert found.limit is Limit.SHAPER
+    assert "not of the lab" in in_words(found.doubt)
+
+
+BURST = LoadResult(
+    intended_fps=127_997,
+    duration_ns=501_000_000,
+    intended_frames=64_126,
+    offered_frames=64_126,
+    forwarded_frames=59_970,
+    steady=Steady(0.3, 19_238, 15_032),
+)
+"""A bucket of unknown rate whose credit lets all frames through for most of the trial."""
+
+
+def test_a_bucket_is_judged_by_the_part_of_a_trial_in_which_its_credit_was_used_up() -> None:
+    """It held 8 % of the frames back: all of these in less than a third of the trial."""
+    bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=4_973, rates_bps=())
+    found = judge(BURST, 1e-3, seen((Drop(AtPort(port="dut.eth0"), RING_FULL, 4_156),), bucket))
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
+    assert found.doubt
+
+
+def test_a_cpu_is_named_with_doubt_where_a_shaper_behind_it_may_be_why() -> None:
+    """It held one frame in a hundred back, and nobody knows its rate; one that never did leaves no doubt."""
+    bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=600, rates_bps=())
+    drops = (Drop(AtPort(port="dut.eth0"), RING_FULL, 4_156),)
+    found = judge(BURST, 1e-3, seen(drops, bucket))
+    assert found.limit is not Limit.SHAPER
+    assert "the tbf at dut.eth1 held frames back 600 times" in in_words(found.doubt)
+    assert not judge(BURST, 1e-3, seen(drops, replace(bucket, held_back=0))).doubt
+
+
+def test_loss_that_no_counter_tells_of_leaves_a_doubt() -> None:
+    """The shaper was at its rate, and nobody knows where the frames are."""
+    found = judge(OVERLOAD, 1e-3, seen((), unexplained=32_400))
+    assert found.limit is Limit.SHAPER
+    assert "no counter" in in_words(found.doubt)
+
+
+@pytest.mark.parametrize("kind", ["tbf", "htb"])
+def test_shapers_are_read_with_the_rates_that_the_lab_gave_them(kind: str) -> None:
+    """Of the interface's queueing disciplines only its root shapes; counters are differences."""
+    plain = lab()
+    east = Link(
+        ends=(PortRef("tester.p1"), PortRef("dut.eth1")),
+        shape=Shape(at=PortRef("dut.eth1"), qdisc="tbf", rate=RATE_BPS),
+    )
+    shaped = replace(plain, links={**plain.links, "east": east})
+    rows = [
+        QdiscCounters("eth1", "1:", parent, drops=7, kind=kind, packets=600, bytes=36_000, overlimits=200)
+        for parent in ("root", "1:1")
+    ]
+    before, after = (
+        snapshot(those)
+        for those in ([replace(row, drops=0, packets=100, bytes=6_000, overlimits=0) for row in rows], rows)
+    )
+    counted = Counted(PORTS, before, after)
+    assert counted.qdisc_drops("dut.eth1") == 7
+    (found,) = shapers(shaped, [WAY], counted)
+    assert (found.place, found.kind, found.rates_bps) == ("dut.eth1", kind, (RATE_BPS,))
+    assert (found.passed_frames, found.passed_bytes, found.held_back) == (500, 30_000, 200)
+
+
+def test_a_shaper_that_frames_go_past_is_seen() -> None:
+    """An AF_XDP socket's frames leave the port without its queue."""
+    assert bypassed([replace(TBF, passed_frames=0), TBF]) == (replace(TBF, passed_frames=0),)

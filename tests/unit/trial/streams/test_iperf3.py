@@ -1,0 +1,115 @@
+"""iperf3's command lines and reports, against reports that iperf3 3.12 really wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from iolab.experiment.measures import Stream
+from iolab.lab.topology import Endpoint
+from iolab.record.metric import Metrics
+from iolab.trial.streams.figures import flow_metrics, jain_index
+from iolab.trial.streams.iperf3 import Pair, client_argv, flow_reports, server_argv
+from iolab.trial.streams.iperf3_report import parse_report
+
+DATA = Path(__file__).parent / "data"
+NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.9.1", 24)
+FAR = Endpoint("far", "eth0", "iolab-far", "eth0", "198.18.9.2", 24)
+
+
+def pair(*, bidir: bool = False) -> Pair:
+    """Return a pair from near to far."""
+    return Pair(client=NEAR, server=FAR, tcp_port=5201, bidir=bidir)
+
+
+def report(name: str) -> str:
+    """Return a recorded report."""
+    return (DATA / f"{name}.json").read_text()
+
+
+def test_every_setting_of_a_stream_reaches_the_client() -> None:
+    """Each key of the language has its iperf3 option, with bytes, bits per second and seconds."""
+    measure = Stream.model_validate(
+        {
+            "kind": "stream",
+            "protocol": "udp",
+            "window": "128K",
+            "rate": "1000Mbit",
+            "length": 1400,
+            "duration": "10s",
+            "warm_up": "2s",
+            "parallel": 4,
+        }
+    )
+    expected = (
+        "iperf3 --client 198.18.9.2 --port 5201 --bind 198.18.9.1 --json --time 10 --omit 2 --interval 0.1 "
+        "--bitrate 1000000000 --window 131072 --length 1400 --parallel 4 --udp --bidir"
+    )
+    assert " ".join(client_argv(pair(bidir=True), measure)) == expected
+
+
+def test_the_server_serves_one_client_at_its_address() -> None:
+    """It ends by itself and listens nowhere else."""
+    assert (
+        " ".join(server_argv(pair(), Stream(kind="stream")))
+        == "iperf3 --server --one-off --json --interval 0.1 --port 5201 --bind 198.18.9.2"
+    )
+
+
+def test_both_ways_gives_two_flows_with_the_receivers_own_figures() -> None:
+    """Rates are the sums over parallel streams; the way back is reported by the other end."""
+    there, back = flow_reports(
+        pair(bidir=True),
+        parse_report(report("tcp-both-ways-client")),
+        parse_report(report("tcp-both-ways-server")),
+    )
+    assert (there.src.machine, there.dst.machine) == ("near", "far")
+    assert (back.src.machine, back.dst.machine) == ("far", "near")
+    assert there.received_bps == pytest.approx((395836688 + 372244480) * 8 / 1.998417, rel=1e-3)
+    assert there.retransmits == 493 + 1062
+    assert back.retransmits == 5839 + 6892
+    assert there.rtt_mean_ns == pytest.approx((1411 + 1244) / 2 * 1000)
+    assert back.delivered_bytes > back.received_bps / 8 * 2, (
+        "the warm-up second is part of what the interface saw"
+    )
+
+
+def test_an_error_that_iperf3_reports_is_told_in_its_words() -> None:
+    """A report with an error is no measurement."""
+    with pytest.raises(ValueError, match="unable to connect"):
+        parse_report('{"start":{},"intervals":[],"end":{},"error":"unable to connect to server"}')
+
+
+@pytest.mark.parametrize("text", ["", "iperf3: parameter error", "[]", "{}"])
+def test_what_is_no_report_is_refused(text: str) -> None:
+    """Neither silence nor other output passes for a measurement."""
+    with pytest.raises(ValueError, match="report"):
+        parse_report(text)
+
+
+def test_the_help_that_follows_a_wrong_option_is_not_repeated() -> None:
+    """The complaint itself is on standard error."""
+    with pytest.raises(ValueError, match="iperf3 does not take these options"):
+        parse_report("Usage: iperf3 [-s|-c host] [options]\n       iperf3 [-h|--help]")
+
+
+def test_rates_of_several_flows_are_summed_and_shown_apart() -> None:
+    """The total, each flow, and how fairly they shared."""
+    flows = flow_reports(
+        pair(bidir=True),
+        parse_report(report("tcp-both-ways-client")),
+        parse_report(report("tcp-both-ways-server")),
+    )
+    metrics = Metrics(flow_metrics("tcp", flows))
+    there, back = (
+        metric.value for metric in metrics.named("received_bps") if metric.dimensions.flow is not None
+    )
+    assert metrics["received_bps"].value == pytest.approx(there + back)
+    assert metrics["fairness"].value == pytest.approx((there + back) ** 2 / (2 * (there**2 + back**2)))
+
+
+@pytest.mark.parametrize(
+    ("rates", "index"), [([5.0, 5.0], 1.0), ([9.0, 0.0, 0.0], 1 / 3), ([4.0, 2.0], 0.9), ([0.0, 0.0], 1.0)]
+)
+def test_jains_index_of_known_shares(rates: list[float], index: float) -> None:
+    """Equal shares give 1, one taker of n gives 1/n (Jain, Chiu, Hawe 1984)."""
+    assert jain_index(rates) == pytest.approx(index)

@@ -1,0 +1,260 @@
+"""A stream trial on the fake agent, with reports that iperf3 really wrote."""
+
+import json
+import math
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iolab.agent.client import Agent, AgentLost
+from iolab.agent.fake import FakeAgent, Outcome
+from iolab.agent.fake_traffic import TrafficRefusal
+from iolab.agent.messages import Json
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns, Vm
+from iolab.experiment.measures import Stream
+from iolab.experiment.port_ref import PortRef
+from iolab.lab.topology import make_topology
+from iolab.report.words import EN
+from iolab.statements.warnings import CongestionDiffers
+from iolab.trial.failed import Failed, failure_of
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured, TrialFailed
+from iolab.trial.streams.measure import measure_stream
+from iolab.trial.streams.pairs import place_pairs
+
+DATA = Path(__file__).parent / "data"
+LAB = Lab(
+    {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
+    {"lan": Link(ends=(PortRef("near.eth0"), PortRef("far.eth0")))},
+    {},
+)
+TOPOLOGY = make_topology(LAB)
+
+
+def stream(**keys: object) -> Stream:
+    """Return a stream measure from near to far."""
+    return Stream.model_validate({"kind": "stream", "from": "near", "to": "far", "duration": "2s", **keys})
+
+
+def measured_by(agent: Agent, measure: Stream) -> Measured:
+    """Measure on the lab of two namespaces."""
+    return measure_stream(Site(agent=agent, lab=LAB, topology=TOPOLOGY), measure)
+
+
+def recorded(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+    """Programs that print the recorded reports of a both-ways TCP trial."""
+    role = "server" if "--server" in argv else "client"
+    return Outcome(stdout=(DATA / f"tcp-both-ways-{role}.json").read_text(), duration_ns=2_000_000_000)
+
+
+def test_a_trial_gives_metrics_commands_and_raw_reports() -> None:
+    """Rates, both programs as they were run, and everything needed to look again."""
+    measured = measured_by(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"))
+    assert measured.metrics["received_bps"].value > 1e9
+    assert [record.argv[1] for record in measured.commands] == ["--server", "--client"]
+    assert set(measured.raw) == {"schema", "iperf3", "before", "after"}
+    assert measured.measured_ns == 2_000_000_000
+
+
+def test_a_sender_below_the_intended_rate_is_a_stored_warning() -> None:
+    """10 Gbit/s were asked for; the recorded sender did less."""
+    measure = stream(direction="both-ways", rate="10Gbit")
+    measured = measured_by(Agent(FakeAgent(programs=recorded)), measure)
+    assert "sender-short" in {warning.code for warning in measured.warnings}
+
+
+def test_counters_that_cannot_be_read_are_a_stored_warning() -> None:
+    """The fake host has no interface counters: the cross-check says that it could not be made."""
+    measured = measured_by(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"))
+    assert "counters-missing" in {warning.code for warning in measured.warnings}
+
+
+def test_readings_of_connections_that_an_agent_dropped_are_a_stored_warning() -> None:
+    """What ended before the oldest reading that was kept is not in the verdict."""
+
+    class Full(FakeAgent):
+        def _series_stop(self, params: dict[str, Json]) -> Json:
+            return {**super()._series_stop(params), "dropped": 3}
+
+    measured = measured_by(Agent(Full(programs=recorded)), stream(direction="both-ways"))
+    (warning,) = [one for one in measured.warnings if one.code == "connections-dropped"]
+    assert warning.model_dump()["dropped"] == 3
+
+
+NONSENSE: tuple[object, ...] = (
+    "12", -1, -0.5, 10**400, None, True, [], {}, [[]], {"bytes": "x"}, float("inf"), float("nan"),
+)  # fmt: skip
+
+
+def damaged(value: object, chance: Random) -> object:
+    """Return a report in which one thing, somewhere, is missing or is something else."""
+    if isinstance(value, dict) and value:
+        name = chance.choice(list(value))
+        rest = {other: own for other, own in value.items() if other != name}
+        return rest if chance.random() < 0.2 else {**rest, name: damaged(value[name], chance)}
+    if isinstance(value, list) and value:
+        at = chance.randrange(len(value))
+        return [*value[:at], damaged(value[at], chance), *value[at + 1 :]]
+    return chance.choice(NONSENSE)
+
+
+def test_a_report_of_another_shape_fails_the_trial_or_leaves_finite_figures() -> None:
+    """A guest's iperf3 may write whatever it likes: text for numbers, 1e999, half of its parts."""
+    chance, reasons = Random(1), []
+    for _ in range(400):
+
+        def nonsense(argv: tuple[str, ...], netns: str | None) -> Outcome:
+            told = json.dumps(damaged(json.loads(recorded(argv, netns).stdout), chance))
+            return Outcome(stdout=told.replace("Infinity", "1e999"), duration_ns=2_000_000_000)
+
+        try:
+            measured = measured_by(Agent(FakeAgent(programs=nonsense)), stream(direction="both-ways"))
+        except TrialFailed as error:
+            reasons.append(str(error))
+        else:
+            assert all(math.isfinite(metric.value) for metric in measured.metrics)
+    assert len(reasons) > 50
+    assert all("report" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("told", ["[" * 100_000, "9" * 5_000, '{"end":1e999}', '{"end":{}}', "\x00"])
+def test_what_is_hardly_json_fails_the_trial(told: str) -> None:
+    """Nested without end, longer than any number, or empty where figures should be."""
+    agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=told)))
+    with pytest.raises(TrialFailed, match="iperf3's report"):
+        measured_by(agent, stream())
+
+
+def test_an_iperf3_that_a_signal_ended_fails_the_trial_and_names_the_signal() -> None:
+    """It has no exit status then."""
+    killed = Outcome(stdout="", exit_status=None, signal=9)
+    with pytest.raises(TrialFailed, match=r"program-killed.*signal=9"):
+        measured_by(Agent(FakeAgent(programs=lambda *_: killed)), stream())
+
+
+def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> None:
+    """The reason is iperf3's, not a parse error."""
+    refused = Outcome(
+        stdout='{"start":{},"intervals":[],"end":{},"error":"control socket has closed"}', exit_status=1
+    )
+    with pytest.raises(TrialFailed, match="control socket has closed"):
+        measured_by(Agent(FakeAgent(programs=lambda *_: refused)), stream())
+
+
+def test_a_receiver_that_refuses_is_told_as_not_reached() -> None:
+    """By name, address and port, with the words of the program."""
+    said = "unable to connect to server: No route to host"
+    refused = Outcome(stdout=json.dumps({"start": {}, "intervals": [], "end": {}, "error": said}))
+    with pytest.raises(Failed) as caught:
+        measured_by(Agent(FakeAgent(programs=lambda *_: refused)), stream())
+    told = EN.said.say(caught.value.failure)
+    assert told.startswith(
+        "the receiver was not reached: near has no connection to 198.18.0.2, TCP port 5201, of far"
+    )
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("connected", "told"), [(False, "the receiver was not reached"), (True, "it goes on")]
+)
+def test_a_sender_that_never_had_a_connection_did_not_reach_its_receiver(connected: bool, told: str) -> None:
+    """One that had a connection is stuck for another reason."""
+
+    class Stuck(FakeAgent):
+        def _process_collect(self, params: dict[str, Json]) -> Json:
+            if params["id"].startswith("client") and "timeout_ms" in params:
+                said = "waiting for process 'client-5201': 21000 ms have passed; it goes on"
+                raise TrafficRefusal(-32004, said, {"timeout_ms": params["timeout_ms"]})
+            return super()._process_collect(params)
+
+        def _series_stop(self, params: dict[str, Json]) -> Json:
+            rows = [{"local_port": 40000, "remote_port": 5201}] if connected else []
+            one = {"sampler": "sockets", "netns": "iolab-near", "begin_ns": 1, "end_ns": 2, "sockets": rows}
+            return {**super()._series_stop(params), "readings": [{"observations": [one]}]}
+
+    with pytest.raises(TrialFailed) as caught:
+        measured_by(Agent(Stuck(programs=recorded)), stream())
+    assert told in EN.said.say(failure_of(caught.value))
+
+
+@pytest.mark.parametrize(("asked", "marked"), [("bbr", set()), ("cubic", {"near", "far"})])
+def test_what_controlled_congestion_is_read_back(asked: str, marked: set[str]) -> None:
+    """The recorded reports tell that bbr did, at both senders."""
+    measured = measured_by(
+        Agent(FakeAgent(programs=recorded)), stream(direction="both-ways", congestion=asked)
+    )
+    found = [one for one in measured.warnings if isinstance(one, CongestionDiffers)]
+    assert {one.machine for one in found} == marked
+    assert all((one.asked, one.seen) == (asked, "bbr") for one in found)
+
+
+def test_a_missing_iperf3_fails_the_trial_and_stops_what_ran() -> None:
+    """Nothing of a failed trial goes on running: its names can be used again."""
+    agent = Agent(FakeAgent(programs=lambda argv, _: Outcome() if "--server" in argv else None))
+    for _ in range(2):
+        with pytest.raises(TrialFailed, match="no such file"):
+            measured_by(agent, stream())
+
+
+def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() -> None:
+    """The next trial, with the end begun anew, is measured."""
+    lab = Lab({"near": LAB.machines["near"], "far": Vm(kind="vm")}, LAB.links, {})
+    topology, measure = make_topology(lab), stream(**{"from": "far", "to": "near", "direction": "both-ways"})
+
+    def dies(_argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        far.kill()
+        return Outcome()
+
+    here, far = Agent(FakeAgent(programs=recorded)), FakeAgent(programs=dies)
+    with pytest.raises(AgentLost, match="far"):
+        measure_stream(Site(here, lab, topology, agents={"far": Agent(far, name="far")}), measure)
+    again = Agent(FakeAgent(programs=recorded), name="far")
+    site = Site(here, lab, topology, agents={"far": again})
+    assert measure_stream(site, measure).metrics["received_bps"].value > 1e9
+
+
+def test_a_client_is_not_waited_for_when_the_kernel_of_its_server_is_lost() -> None:
+    """It would go on for its whole time, and twenty seconds more; the reason is the kernel's end, not the client's."""
+    lab = Lab({"near": LAB.machines["near"], "far": Vm(kind="vm")}, LAB.links, {})
+    far = FakeAgent(programs=recorded)
+
+    class Sending(FakeAgent):
+        """Its programs do not end, and the other kernel does while they run."""
+
+        def send(self, line: str) -> None:
+            if '"process.wait"' in line:
+                far.kill()
+            else:
+                super().send(line)
+
+    site = Site(
+        Agent(Sending(programs=recorded)), lab, make_topology(lab), agents={"far": Agent(far, name="far")}
+    )
+    begin = time.monotonic()
+    with pytest.raises(AgentLost, match=r"far.*is gone"):
+        measure_stream(site, stream())
+    assert time.monotonic() - begin < 10
+
+
+def test_dual_means_two_pairs_and_both_ways_one() -> None:
+    """Dual has processes of its own for each direction, as iperf 2's dual test."""
+    both = place_pairs(stream(direction="both-ways"), TOPOLOGY)
+    dual = place_pairs(stream(direction="dual"), TOPOLOGY)
+    assert [(pair.client.machine, pair.server.machine, pair.bidir) for pair in both] == [
+        ("near", "far", True)
+    ]
+    assert [(pair.client.machine, pair.server.machine, pair.tcp_port) for pair in dual] == [
+        ("near", "far", 5201),
+        ("far", "near", 5202),
+    ]
+
+
+def test_flows_run_at_the_same_time_on_ports_of_their_own() -> None:
+    """Two flows between the same machines do not share a server."""
+    flows = [{"from": "near", "to": "far"}, {"from": "far", "to": "near"}]
+    measure = Stream.model_validate({"kind": "stream", "flows": flows})
+    assert [pair.tcp_port for pair in place_pairs(measure, TOPOLOGY)] == [5201, 5202]
