@@ -140,6 +140,47 @@ def test_programs_run_on_the_cpus_of_their_machine(iolab: Iolab, tmp_path: Path)
     ]
 
 
+LIMITED = """
+title: What limits programs
+lab:
+  machines:
+    near: {kind: netns}
+    one: {kind: netns, program_cpus: [0]}
+    far: {kind: netns}
+  links:
+    lan: {ends: [near.eth0, far.eth0], wire: {rate: 20Mbit, queue: 100K}}
+    other: {ends: [one.eth0, far.eth1]}
+blocks: 1
+measure:
+  busy: {kind: command, on: one, shell: "timeout 1.5 sh -c 'while :; do :; done' || true"}
+  asleep: {kind: command, on: near, run: [sleep, 1]}
+  two_on_one: {kind: command, on: one, shell: "for i in 1 2; do timeout 1.5 sh -c 'while :; do :; done' & done; wait"}
+  in_turn: {kind: command, on: one, shell: "timeout 1.5 sh -c 'while :; do /bin/true; done' || true"}
+  on_a_line:
+    kind: command
+    on: near
+    run: [iperf3, -c, "{far}", -t, 3]
+    servers: {it: {on: far, run: [iperf3, -s], ready: {listens: 5201}}}
+"""
+LIMITS = {
+    "busy": {"worker", "cpu"},
+    "asleep": {"waiting"},
+    "two_on_one": {"cpu"},
+    "on_a_line": {"line"},
+    "in_turn": {"worker", "cpu", "unexplained"},
+}
+"""Beside other work a loop does not get all of its CPU."""
+
+
+def test_what_limited_a_program_is_told_by_the_counters_beside_it(iolab: Iolab, tmp_path: Path) -> None:
+    """A loop, a sleep, two loops on one CPU, a full line; a thousand short processes are the limit in doubt."""
+    _, records, printed = run_of(iolab, tmp_path, "", lab=LIMITED)
+    assert {name: one["status"] for name, one in records.items()} == dict.fromkeys(records, "ok"), printed
+    found = {name: one["verdict"] for name, one in records.items()}
+    assert [name for name, limits in LIMITS.items() if found[name]["limit"] not in limits] == [], found
+    assert "asleep: limited by waiting for something else than CPU time" in printed
+
+
 def test_a_program_that_this_computer_lacks_is_said_when_planning(iolab: Iolab, tmp_path: Path) -> None:
     """Nothing is started to find out."""
     file = tmp_path / "commands.yaml"

@@ -23,6 +23,7 @@ from iolab.report.sentences import capital
 from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid
 from iolab.report.words import Words
+from iolab.statements.programs import PROGRAM_CODES
 from iolab.statements.streams import ProgramRan
 from iolab.store.records import StoredRun
 
@@ -193,6 +194,8 @@ def _limited_by(verdict: Verdict, names: Names) -> str:
     name = text.limit_names.get(limit, limit)
     if any(clause.code == ProgramRan.code for clause in verdict.seen[:1]):
         name = text.program_limit_names.get(limit, name)
+    if any(clause.code in PROGRAM_CODES for clause in verdict.seen[:1]):
+        name = text.own_program_limit_names.get(limit, name)
     where = "" if place is None or place.code == limit else names.words.said.say(place)
     cause = text.limit_at.format(limit=name, place=where) if where else name
     return text.probably.format(limit=cause) if verdict.doubtful else cause

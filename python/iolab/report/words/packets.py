@@ -40,6 +40,8 @@ class PacketWords:
     """Verdict code to what limited."""
     program_limit_names: Mapping[str, str]
     """The same of those that are another where the program at an end of a stream was the limit."""
+    own_program_limit_names: Mapping[str, str]
+    """The same of those that are another of programs of the user's own."""
     probably: str
     """{limit}: what limited, where it is not certain."""
     bound_note: str

@@ -31,6 +31,7 @@ from iolab.trial.programs.running import (
     wait,
     written,
 )
+from iolab.trial.programs.verdict import Ran, judge, lines_of
 
 SCHEMA = 1
 """Version of the raw samples."""
@@ -67,6 +68,8 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
     if left:
         raise Failed(ProgramsForkedAway(programs=(*(one.name for one in servers), running.name), left=left))
     values = figures_in(ended.stdout, measure.metrics)
+    ran = [_ran(*one) for one in zip((running, *servers), (ended, *served), strict=True)]
+    lines = tuple(lines_of(site.lab, site.topology))
     return Measured(
         metrics=Metrics((*_figures(measure, values), *_own(ended))),
         warnings=(),
@@ -74,6 +77,7 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
         commands=tuple(record(*one) for one in zip((*servers, running), (*served, ended), strict=True)),
         raw=_raw(measure, ended, served),
         conclude=lambda read: Concluded(
+            verdict=judge(ran, lines, read, (ended.begin_ns, ended.end_ns)),
             warnings=disturbed(work_before, work_after, read),
             series=_series(measure, values, running, ended, read),
         ),
@@ -93,6 +97,18 @@ def _check(running: Running, measure: CommandMeasure, ended: ProcessEnded) -> No
     if ended.stdout_dropped_bytes and measure.metrics:
         dropped = ended.stdout_dropped_bytes
         raise Failed(OutputTooLong(**where, kept_bytes=CAPTURE_BYTES, dropped_bytes=dropped))
+
+
+def _ran(running: Running, ended: ProcessEnded) -> Ran:
+    return Ran(
+        process=running.id,
+        name=running.name,
+        machine=running.program.on,
+        kernel=running.home.kernel,
+        cpus=tuple(running.home.cpus),
+        cpu_ns=ended.cpu_user_ns + ended.cpu_system_ns,
+        took_ns=ended.end_ns - ended.begin_ns,
+    )
 
 
 def _figures(measure: CommandMeasure, values: Mapping[str, Sequence[float]]) -> list[Metric]:

@@ -1,0 +1,78 @@
+"""What threads and ports did while a program ran, from counters that were read over time. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from iolab.agent.messages import InterfaceCounters, Reading, ThreadTimes
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SeenThread:
+    """A thread of a program, between the first and the last time that it was read."""
+
+    run_ns: int
+    """Time that it ran [ns]."""
+    wait_ns: int
+    """Time that it was ready, and had no CPU [ns]."""
+    span_ns: int
+    """Between those times [ns]."""
+
+    @property
+    def run_ratio(self) -> float:
+        """Return the part of the time that it ran."""
+        return min(1.0, self.run_ns / max(1, self.span_ns))
+
+    @property
+    def wait_ratio(self) -> float:
+        """Return the part of the time that it waited for a CPU."""
+        return min(1.0 - self.run_ratio, self.wait_ns / max(1, self.span_ns))
+
+
+def within(readings: Sequence[Reading], span_ns: tuple[int, int]) -> Sequence[Reading]:
+    """Return the readings that began and ended in a time [ns]."""
+    begin_ns, end_ns = span_ns
+    return [
+        one
+        for one in readings
+        if one.observations
+        and begin_ns <= one.observations[0].begin_ns
+        and one.observations[-1].end_ns <= end_ns
+    ]
+
+
+def seen_threads(process: str, readings: Sequence[Reading]) -> list[SeenThread]:
+    """Return the threads of a process and of what it started, as far as they were seen twice."""
+    rows: dict[int, list[tuple[int, ThreadTimes]]] = {}
+    for reading in readings:
+        for seen in reading.observations:
+            for row in seen.threads:
+                if row.process == process:
+                    rows.setdefault(row.tid, []).append((seen.begin_ns, row))
+    return [
+        SeenThread(last.run_ns - first.run_ns, last.wait_ns - first.wait_ns, end_ns - begin_ns)
+        for (begin_ns, first), *_, (end_ns, last) in (own for own in rows.values() if len(own) > 1)
+    ]
+
+
+def passed_bps(readings: Sequence[Reading], netns: str | None, interface: str) -> float | None:
+    """Return what a port sent from one reading to the next, the median [bit/s]; None: it was not seen twice.
+
+    A line that is full most of the time is the limit, also where one lost segment stopped everything for a while.
+    """
+    found: list[tuple[int, InterfaceCounters]] = [
+        (seen.begin_ns, row)
+        for reading in readings
+        for seen in reading.observations
+        if seen.netns == netns
+        for row in seen.interfaces
+        if row.name == interface
+    ]
+    rates = [
+        (later.tx_bytes - earlier.tx_bytes) * 8 * NS_PER_S / max(1, end_ns - begin_ns)
+        for (begin_ns, earlier), (end_ns, later) in pairwise(found)
+    ]
+    return median(rates) if rates else None
