@@ -22,7 +22,7 @@ from iolab.statements.programs import (
     OwnThreadRan,
 )
 from iolab.statements.streams import AllCpusBusy, LineFull, NearlyBusy, NoSingleThread, WorkerRan
-from iolab.trial.cpu_use import cpu_uses, kernel_threads
+from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.measurement import Readings
 from iolab.trial.programs.seen import SeenThread, passed_bps, seen_threads, within
 
