@@ -180,7 +180,7 @@ def _note(
         )
         return
     if detail["type"] == "extra_forbidden":
-        known = _siblings(model, place)
+        known = _siblings(model, place, outer)
         of_group = instead(section.group, last) if len(place) == 1 else ""
         near = of_group or did_you_mean(last, known)
         problems.add(line, doing, f"the key '{last}'", f"the keys {listed(known)}", near)
@@ -215,11 +215,14 @@ def _note_instrument(seen: object, line: int, doing: str, problems: Problems) ->
     problems.add(line, doing, seen, listed(kinds), did_you_mean(seen, kinds))
 
 
-def _siblings(model: type[BaseModel], place: tuple[str | int, ...]) -> tuple[str, ...]:
-    holder = annotation_at(model, place[:-1])
-    return tuple(
-        key
-        for member, _ in members(holder)
+def _siblings(
+    model: type[BaseModel], place: tuple[str | int, ...], outer: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return the keys that may stand at a place; those of the kind that is written there, where kinds differ."""
+    found = [
+        keys(member)
+        for member, _ in members(annotation_at(model, place[:-1]))
         if isinstance(member, type) and issubclass(member, BaseModel)
-        for key in keys(member)
-    )
+    ]
+    of_kind = [each for each in found if "kind" in each and outer.get("kind") in choices(each["kind"])]
+    return tuple(dict.fromkeys(key for each in of_kind or found for key in each))

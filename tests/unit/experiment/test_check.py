@@ -284,6 +284,13 @@ WRONG = [
     ),
     (
         TCP,
+        "{kind: stream, from: a, to: b, instruments: [{kind: watch, ports: [a.eth0]}]}",
+        9,
+        "saw the key 'ports'; allowed: the keys kind, at, window, line, train_gap, buffers, flows",
+        "",
+    ),
+    (
+        TCP,
         "{kind: stream, from: a, to: b, instruments: [smaplers]}",
         9,
         "instruments.0: saw smaplers; allowed: samplers, queues, wires, watch",
