@@ -16,6 +16,7 @@ unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run
 import contextlib
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -175,8 +176,10 @@ HOSTS: list[SshHost] = []
 """Behind ssh, where the lab has any."""
 OURS = ("iperf3", "iolab", "qemu", "vhost-", TARGET)
 """How the names of processes of labs begin."""
-VOLUME = "iolab-killed"
-"""In the path of every file that a loop device of these labs may be on."""
+KILLED = f"killed{secrets.token_hex(2)}"
+"""The volume of these labs: no other lab of this computer has one of that name, though all lie in one folder."""
+MAKE_BPF = ("guests", "hosts", "watch", "wire")
+"""Labs with BPF programs and maps. These have no namespace: where a lab makes none, all there are belong to others."""
 NEIGHBOUR_BYTES = 16 << 20
 """Of a file and a disk that no lab may touch."""
 LATEST_S = 4.0
@@ -187,8 +190,8 @@ END_S = 30.0
 """What remains must end by itself within this."""
 
 
-def host_state(beside: tuple[Path, str]) -> dict[str, str]:
-    """Return what a lab could leave behind on this host, and what it must not touch."""
+def host_state(beside: tuple[Path, str], kind: str) -> dict[str, str]:
+    """Return what a lab of a kind could leave behind on this host, and what it must not touch."""
     sysctls = r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))"
     commands = {
         "netns": ["ip", "netns"],
@@ -208,7 +211,8 @@ def host_state(beside: tuple[Path, str]) -> dict[str, str]:
         **texts,
         **digests(*beside),
         "processes": " ".join(ours),
-        "bpf": bpf_objects.ours(),
+        "bpf": bpf_objects.ours() if kind in MAKE_BPF else "",
+        "volumes": " ".join(map(str, Path("/var/tmp").glob(f"iolab-{KILLED}*"))),
         "folders": " ".join(state_folders()),
         **killed_hosts.states(HOSTS),
     }
@@ -228,7 +232,7 @@ def digests(file: Path, disk: str) -> dict[str, str]:
     """Return what the neighbours hold, and which loop devices are on them or on volumes of the labs above."""
     held = subprocess.run(["sha256sum", str(file), disk], capture_output=True, text=True, check=False)
     loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True, check=False)
-    ours = [line for line in loops.stdout.splitlines() if VOLUME in line or str(file) in line]
+    ours = [line for line in loops.stdout.splitlines() if f"iolab-{KILLED}" in line or str(file) in line]
     return {"neighbours": held.stdout, "loops": "\n".join(ours)}
 
 
@@ -294,9 +298,9 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
     return found
 
 
-def differences(before: dict[str, str], when: str, beside: tuple[Path, str]) -> list[str]:
+def differences(before: dict[str, str], when: str, beside: tuple[Path, str], kind: str) -> list[str]:
     """Return what differs from the state before."""
-    after = host_state(beside)
+    after = host_state(beside, kind)
     return [
         f"{when}, {name} is {after[name]!r}, was {before[name]!r}"
         for name in before
@@ -305,15 +309,22 @@ def differences(before: dict[str, str], when: str, beside: tuple[Path, str]) -> 
 
 
 def faults_of(
-    before: dict[str, str], victim: str, stored: list[str], folder: Path | None, beside: tuple[Path, str]
+    before: dict[str, str],
+    victim: str,
+    stored: list[str],
+    folder: Path | None,
+    beside: tuple[Path, str],
+    kind: str,
 ) -> list[str]:
     """Return what is not as it must be; only a killed agent may leave something, until the host is cleaned."""
     found = (
-        differences(before, "before cleaning", beside) if victim in ("controller", "target", "guest") else []
+        differences(before, "before cleaning", beside, kind)
+        if victim in ("controller", "target", "guest")
+        else []
     )
     cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
     found += killed_hosts.clean(IOLAB, HOSTS)
-    found += differences(before, "after cleaning", beside)
+    found += differences(before, "after cleaning", beside, kind)
     if cleaned.returncode:
         found.append(f"clean ended with {cleaned.returncode}: {cleaned.stderr}")
     lost = set(stored) - set(keys_of(folder))
@@ -366,10 +377,10 @@ def kill_often(kills: int, chance: random.Random, kind: str, parent: Path, besid
     lab = LAB
     if kind:
         lab = parent / f"{kind}.yaml"
-        lab.write_text(LABS[kind])
+        lab.write_text(LABS[kind].replace("killed", KILLED))
     also = {"iscsi": ("target",), "guest-disk": ("target", "guest"), "hosts": (REMOTE,)}
     victims = (*VICTIMS, *also.get(kind, ()))
-    before, folder, faults, finished = host_state(beside), None, 0, 0
+    before, folder, faults, finished = host_state(beside, kind), None, 0, 0
     for number in range(1, kills + 1):
         begin = [str(IOLAB), "run", str(lab), "-o", str(parent)]
         stored, victim = keys_of(folder), chance.choice(victims)
@@ -380,7 +391,7 @@ def kill_often(kills: int, chance: random.Random, kind: str, parent: Path, besid
         )
         runs = find_runs(parent)
         folder = folder or (runs[-1] if len(runs) > finished else None)
-        found += faults_of(before, victim, stored, folder, beside)
+        found += faults_of(before, victim, stored, folder, beside, kind)
         if folder and (number == kills or len(keys_of(folder)) == len(load_run(folder).plan.steps)):
             found += finish(folder)
             folder, finished = None, len(runs)
