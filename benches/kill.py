@@ -178,6 +178,7 @@ OURS = ("iperf3", "iolab", "qemu", "vhost-", TARGET)
 """How the names of processes of labs begin."""
 KILLED = f"killed{secrets.token_hex(2)}"
 """The volume of these labs: no other lab of this computer has one of that name, though all lie in one folder."""
+KIND = sys.argv[3] if len(sys.argv) > 3 else ""
 MAKE_BPF = ("guests", "hosts", "watch", "wire")
 """Labs with BPF programs and maps. These have no namespace: where a lab makes none, all there are belong to others."""
 NEIGHBOUR_BYTES = 16 << 20
@@ -190,8 +191,8 @@ END_S = 30.0
 """What remains must end by itself within this."""
 
 
-def host_state(beside: tuple[Path, str], kind: str) -> dict[str, str]:
-    """Return what a lab of a kind could leave behind on this host, and what it must not touch."""
+def host_state(beside: tuple[Path, str]) -> dict[str, str]:
+    """Return what a lab could leave behind on this host, and what it must not touch."""
     sysctls = r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))"
     commands = {
         "netns": ["ip", "netns"],
@@ -211,7 +212,7 @@ def host_state(beside: tuple[Path, str], kind: str) -> dict[str, str]:
         **texts,
         **digests(*beside),
         "processes": " ".join(ours),
-        "bpf": bpf_objects.ours() if kind in MAKE_BPF else "",
+        "bpf": bpf_objects.ours() if KIND in MAKE_BPF else "",
         "volumes": " ".join(map(str, Path("/var/tmp").glob(f"iolab-{KILLED}*"))),
         "folders": " ".join(state_folders()),
         **killed_hosts.states(HOSTS),
@@ -298,9 +299,9 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
     return found
 
 
-def differences(before: dict[str, str], when: str, beside: tuple[Path, str], kind: str) -> list[str]:
+def differences(before: dict[str, str], when: str, beside: tuple[Path, str]) -> list[str]:
     """Return what differs from the state before."""
-    after = host_state(beside, kind)
+    after = host_state(beside)
     return [
         f"{when}, {name} is {after[name]!r}, was {before[name]!r}"
         for name in before
@@ -309,22 +310,15 @@ def differences(before: dict[str, str], when: str, beside: tuple[Path, str], kin
 
 
 def faults_of(
-    before: dict[str, str],
-    victim: str,
-    stored: list[str],
-    folder: Path | None,
-    beside: tuple[Path, str],
-    kind: str,
+    before: dict[str, str], victim: str, stored: list[str], folder: Path | None, beside: tuple[Path, str]
 ) -> list[str]:
     """Return what is not as it must be; only a killed agent may leave something, until the host is cleaned."""
     found = (
-        differences(before, "before cleaning", beside, kind)
-        if victim in ("controller", "target", "guest")
-        else []
+        differences(before, "before cleaning", beside) if victim in ("controller", "target", "guest") else []
     )
     cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
     found += killed_hosts.clean(IOLAB, HOSTS)
-    found += differences(before, "after cleaning", beside, kind)
+    found += differences(before, "after cleaning", beside)
     if cleaned.returncode:
         found.append(f"clean ended with {cleaned.returncode}: {cleaned.stderr}")
     lost = set(stored) - set(keys_of(folder))
@@ -357,41 +351,40 @@ def main() -> int:
     """Kill, look, resume, and tell."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     chance = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    kind = sys.argv[3] if len(sys.argv) > 3 else ""
     subprocess.run([str(IOLAB), "clean"], capture_output=True, check=False)  # makes the state folder
     with tempfile.TemporaryDirectory() as parent, tempfile.TemporaryDirectory() as near:
         beside = neighbours(Path(near))
         try:
             with contextlib.ExitStack() as stack:
-                if kind == "hosts":
+                if KIND == "hosts":
                     HOSTS.extend(stack.enter_context(killed_hosts.two_hosts(Path(near) / "hosts")))
-                faults = kill_often(kills, chance, kind, Path(parent), beside)
+                faults = kill_often(kills, chance, Path(parent), beside)
         finally:
             subprocess.run(["losetup", "--detach", beside[1]], check=False)
     print(f"{kills} kills, {faults} with faults")
     return int(faults > 0)
 
 
-def kill_often(kills: int, chance: random.Random, kind: str, parent: Path, beside: tuple[Path, str]) -> int:
+def kill_often(kills: int, chance: random.Random, parent: Path, beside: tuple[Path, str]) -> int:
     """Kill run after run; return how many kills had faults."""
     lab = LAB
-    if kind:
-        lab = parent / f"{kind}.yaml"
-        lab.write_text(LABS[kind].replace("killed", KILLED))
+    if KIND:
+        lab = parent / f"{KIND}.yaml"
+        lab.write_text(LABS[KIND].replace("killed", KILLED))
     also = {"iscsi": ("target",), "guest-disk": ("target", "guest"), "hosts": (REMOTE,)}
-    victims = (*VICTIMS, *also.get(kind, ()))
-    before, folder, faults, finished = host_state(beside, kind), None, 0, 0
+    victims = (*VICTIMS, *also.get(KIND, ()))
+    before, folder, faults, finished = host_state(beside), None, 0, 0
     for number in range(1, kills + 1):
         begin = [str(IOLAB), "run", str(lab), "-o", str(parent)]
         stored, victim = keys_of(folder), chance.choice(victims)
         found = kill_once(
             [str(IOLAB), "resume", str(folder)] if folder else begin,
             victim,
-            chance.uniform(0.1, LATEST_GUESTS_S if kind.startswith("guest") else LATEST_S),
+            chance.uniform(0.1, LATEST_GUESTS_S if KIND.startswith("guest") else LATEST_S),
         )
         runs = find_runs(parent)
         folder = folder or (runs[-1] if len(runs) > finished else None)
-        found += faults_of(before, victim, stored, folder, beside, kind)
+        found += faults_of(before, victim, stored, folder, beside)
         if folder and (number == kills or len(keys_of(folder)) == len(load_run(folder).plan.steps)):
             found += finish(folder)
             folder, finished = None, len(runs)

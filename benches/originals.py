@@ -1,14 +1,17 @@
 """The agent's own hdparm and bonnie++ 2.00 against the packages, in alternation on one store.
 
-Usage: python benches/originals.py hdparm|bonnie++ [BLOCKS [SLOWED]]. Needs root, loop devices, the package and a memory
-cgroup. The store is a loop device on memory, whose speed no neighbour changes: bare for hdparm, with ext4 for bonnie++,
-whose file is four times the memory that both programs are given. Prints each phase's ratio, ours by the original, with
-its interval and the noise floor; exit status 1 where one differs beyond it, or cannot be shown to agree. SLOWED (1.1:
-by a tenth) makes our figures worse by that much, to see that the bench finds it. thput-fsys has no package: it is ours
-alone, and crates/disk/tests/programs.rs holds it to its definition.
+Usage: python benches/originals.py hdparm|bonnie++|bonnie++-files [BLOCKS [SLOWED]]. Needs root, loop devices, the
+package and cgroups of memory and of block devices. The store is a loop device on memory, whose speed no neighbour
+changes: bare for hdparm, with ext4 for bonnie++, whose large file is eight times the memory that both programs are
+given. bonnie++ prints no figure of a phase that ends within half a second: the large file is read at a disk's speed
+(READ_LIMITS), and bonnie++-files, small files alone, has so many that looking at all of them takes longer. Prints each
+phase's ratio, ours by the original, with its interval and the noise floor; exit status 1 where one differs beyond it,
+or cannot be shown to agree. SLOWED (1.1: by a tenth) makes our figures worse by that much, to see that the bench finds
+it. thput-fsys has no package: it is ours alone, and crates/disk/tests/programs.rs holds it to its definition.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,12 +29,18 @@ from iolab.trial.disk.packaged import parse_bonnie, parse_hdparm
 AGENT = Path(sys.executable).with_name("iolab-agent")
 MEMORY = Path("/dev/shm")
 MIB = 1 << 20
-DISK_BYTES, FILE_BYTES, LIMIT_BYTES = 1536 * MIB, 1024 * MIB, 256 * MIB
-SMALL_FILES = 64 * 1024
+DISK_BYTES, FILE_BYTES, LIMIT_BYTES = 1280 * MIB, 768 * MIB, 96 * MIB
+LEAST_BYTES = 16 * MIB
+"""Of the large file where small files are compared: neither program does without one."""
+SMALL_FILES = 320 * 1024
+READ_LIMITS = {"bps": 800_000_000, "iops": 8000}
+"""Of the store, for bonnie++: what reads all of the file, or seeks in it, takes longer than a second then."""
 HDPARM_WAITS_S = 3
 """Before each timing. Our profile does not, but a computer in a guest may get memory back from its host meanwhile."""
-CGROUPS = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"))
-"""Of the first and second version: where they are, and the file that limits memory."""
+OLD, NEW = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+"""Where cgroups of the first and of the second version are."""
+GROUP = "iolab-originals"
+Groups = tuple[Path, ...]
 Rates = Mapping[str, float]
 
 
@@ -54,7 +63,15 @@ def disk(folder: Path) -> Iterator[str]:
 @contextmanager
 def mounted(node: str, folder: Path) -> Iterator[Path]:
     """Give a folder on an ext4 that is made whole at once."""
-    made = ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", "-N", "131072"]
+    made = [
+        "mkfs.ext4",
+        "-q",
+        "-F",
+        "-E",
+        "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+        "-N",
+        str(SMALL_FILES + 1024),
+    ]
     subprocess.run([*made, node], check=True)
     place = folder / "mnt"
     place.mkdir()
@@ -67,21 +84,36 @@ def mounted(node: str, folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def limited() -> Iterator[Path]:
-    """Give a cgroup whose processes have little memory for the page cache."""
-    top, name = next(one for one in CGROUPS if (Path(one[0]) / "cgroup.procs").exists())
-    group = Path(top) / "iolab-originals"
-    group.mkdir()
-    try:
-        (group / name).write_text(str(LIMIT_BYTES))
-        yield group
-    finally:
-        group.rmdir()
+def limited(node: str | None = None) -> Iterator[Groups]:
+    """Give cgroups whose processes have little memory for the page cache, and read a device at a disk's speed."""
+    device = None if node is None else Path(node).stat().st_rdev
+    number = "" if device is None else f"{os.major(device)}:{os.minor(device)} "
+    limits: dict[Path, dict[str, str]]
+    if (OLD / "cgroup.procs").exists():
+        reads = {
+            f"blkio.throttle.read_{what}_device": f"{number}{most}" for what, most in READ_LIMITS.items()
+        }
+        limits = {
+            OLD / GROUP: {"memory.limit_in_bytes": str(LIMIT_BYTES)},
+            OLD.parent / "blkio" / GROUP: reads,
+        }
+    else:
+        reads = {"io.max": number + " ".join(f"r{what}={most}" for what, most in READ_LIMITS.items())}
+        limits = {NEW / GROUP: {"memory.max": str(LIMIT_BYTES), **reads}}
+    with ExitStack() as stack:
+        for group, files in limits.items():
+            group.mkdir()
+            stack.callback(group.rmdir)
+            for name, text in files.items():
+                if number or name.startswith("memory"):
+                    (group / name).write_text(text)
+        yield tuple(limits)
 
 
-def ran(argv: list[str], group: Path | None = None, request: str = "") -> str:
-    """Run a program to its end, in a cgroup where one is given; return what it printed."""
-    joined = ["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"', str(group), *argv] if group else argv
+def ran(argv: list[str], groups: Groups = (), request: str = "") -> str:
+    """Run a program to its end, in these cgroups; return what it printed."""
+    join = " && ".join([*(f"echo $$ >{group}/cgroup.procs" for group in groups), 'exec "$0" "$@"'])
+    joined = ["sh", "-c", join, *argv]
     return subprocess.run(joined, input=request, capture_output=True, text=True, check=True).stdout
 
 
@@ -93,9 +125,9 @@ def rates(figures: tuple[DiskFigure, ...]) -> Rates:
     }
 
 
-def own(request: dict[str, object], group: Path | None = None) -> Rates:
+def own(request: dict[str, object], groups: Groups = ()) -> Rates:
     """Run a program of the agent."""
-    return rates(own_figures(parse_own(ran([str(AGENT), "disk"], group, json.dumps(request)))))
+    return rates(own_figures(parse_own(ran([str(AGENT), "disk"], groups, json.dumps(request)))))
 
 
 def block(original: Callable[[], Rates], ours: Callable[[], Rates]) -> Mapping[str, Block]:
@@ -116,7 +148,7 @@ def compared(name: str, blocks: int, original: Callable[[], Rates], ours: Callab
     return agrees
 
 
-def hdparm(node: str, _folder: Path, _group: Path) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
+def hdparm(node: str) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
     """Return both programs on the bare device."""
 
     def ours() -> Rates:
@@ -130,13 +162,15 @@ def hdparm(node: str, _folder: Path, _group: Path) -> tuple[Callable[[], Rates],
     return lambda: rates(parse_hdparm(ran(["hdparm", "-tT", node]))), ours
 
 
-def bonnie(_node: str, folder: Path, group: Path) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
+def bonnie(
+    folder: Path, groups: Groups, size_bytes: int, files: int
+) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
     """Return both programs in a folder."""
-    sizes = ["-s", f"{FILE_BYTES // MIB}M", "-r", str(FILE_BYTES // MIB // 2), "-n", str(SMALL_FILES // 1024)]
+    sizes = ["-s", f"{size_bytes // MIB}M", "-r", str(size_bytes // MIB // 2), "-n", str(files // 1024)]
     packaged = ["bonnie++", "-q", "-u", "root", "-d", str(folder), *sizes]
-    about = {"size_bytes": FILE_BYTES, "files": SMALL_FILES, "edition": "2.00"}
+    about = {"size_bytes": size_bytes, "files": files, "edition": "2.00"}
     request = {"program": "bonnie++", "folder": str(folder), **about}
-    return lambda: rates(parse_bonnie(ran(packaged, group), FILE_BYTES)), lambda: own(request, group)
+    return lambda: rates(parse_bonnie(ran(packaged, groups), size_bytes)), lambda: own(request, groups)
 
 
 def main() -> int:
@@ -146,11 +180,16 @@ def main() -> int:
     slowed = float(sys.argv[3]) if len(sys.argv) > 3 else 1.0
     with ExitStack() as stack:
         parent = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY)))
-        group, node = stack.enter_context(limited()), stack.enter_context(disk(parent))
-        if name == "bonnie++":
-            original, ours = bonnie(node, stack.enter_context(mounted(node, parent)), group)
+        node = stack.enter_context(disk(parent))
+        if name == "hdparm":
+            original, ours = hdparm(node)
         else:
-            original, ours = hdparm(node, parent, group)
+            small = name.endswith("files")
+            place = stack.enter_context(mounted(node, parent))
+            groups = () if small else stack.enter_context(limited(node))
+            original, ours = bonnie(
+                place, groups, LEAST_BYTES if small else FILE_BYTES, SMALL_FILES if small else 0
+            )
         agrees = compared(
             name, blocks, original, lambda: {phase: rate / slowed for phase, rate in ours().items()}
         )

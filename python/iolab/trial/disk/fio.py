@@ -62,6 +62,7 @@ class Fio:
         node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
         self._target = f"{folder}/{FILE}" if self._in_file else node
         self._worked_on, self._patience = WorkedOn(measure.on, node), patience
+        self._prepared: tuple[CommandRecord, ...] = ()
 
     def fill(self) -> None:
         """Write every byte that will be read, and flush it: a hole is read from no disk.
@@ -75,7 +76,8 @@ class Fio:
         twice = 2 if self._measure.profile == "steady-state" else 1
         text = fill_job(self._target, size_of(self._measure), twice)
         argv = ("fio", "--eta=never", "-")
-        self._succeeded(self._run(argv, text), "filling what is measured")
+        done = self._succeeded(self._run(argv, text), "filling what is measured")
+        self._prepared = (recorded(self._measure.on, self._kernel, argv, done),)
 
     def run(self, device: Residency | None) -> Ran:
         """Run it; `device` is what the cache had of the disk just before.
@@ -96,6 +98,7 @@ class Fio:
             figures=_steady_figures(rounds) if steady else _figures(rounds),
             proved=direct or device_proved(device),
             commands=tuple(each.record for each in rounds),
+            prepared=self._prepared,
             said={"runs": [_said(each) for each in rounds]},
             warnings=_warnings(self._measure, rounds),
             series=lambda zero_ns: _series(rounds, zero_ns),

@@ -118,7 +118,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
         )
     )
     return Measured(
-        metrics, warnings, took, ran.commands, raw,
+        metrics, warnings, took, (*ran.prepared, *ran.commands), raw,
         conclude=lambda read: replace(
             _concluded(site, measure, ran, read),
             verdict=verdict,

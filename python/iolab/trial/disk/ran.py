@@ -29,6 +29,8 @@ class Ran:
     """Whether the cache of its own kernel was seen to be as declared."""
     commands: tuple[CommandRecord, ...]
     """What was run, with its times."""
+    prepared: tuple[CommandRecord, ...] = ()
+    """What was run before, to write what it measures."""
     said: Mapping[str, Json]
     """What it was asked and what it printed, whole."""
     warnings: tuple[Warning, ...] = ()
