@@ -1,0 +1,46 @@
+"""One line instead of a file: every kind gives its table, and a run folder with the file that it stands for."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.netns.runs import trials
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+LINES = {
+    "tcp": ("--mtu", "1500,9000", "--duration", "1s"),
+    "udp": ("--rate", "10Mbit", "--duration", "1s"),
+    "ping": ("--interval", "10ms", "--duration", "500ms"),
+    "rr": ("--connections", "1,4", "--duration", "500ms"),
+    "command": ("echo {b}",),
+    "forwarding": ("--trial", "50ms", "--limit", "2s", "--start", "20kpps"),
+}
+HEADS = {
+    "tcp": "received rate",
+    "udp": "received rate",
+    "ping": "median RTT",
+    "rr": "transactions",
+    "command": "elapsed",
+    "forwarding": "forwarded rate",
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_line_measures_and_leaves_the_file_that_it_stands_for(
+    iolab: Iolab, tmp_path: Path, kind: str
+) -> None:
+    """On two namespaces of this computer, which are gone afterwards."""
+    done = iolab("quick", kind, "a", "b", *LINES[kind], "--blocks", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    found = trials(folder)
+    assert len(found) == (2 if any("," in word for word in LINES[kind]) else 1)
+    assert {trial["status"] for trial in found} == {"ok"}
+    assert HEADS[kind] in done.stdout
+    file = folder / "experiment.yaml"
+    assert file.read_text().startswith(f"# iolab quick {kind} a b ")
+    again = iolab("quick", kind, "a", "b", *LINES[kind], "--blocks", "1", "--print")
+    assert again.stdout == file.read_text()
+    assert iolab("check", file).returncode == 0
