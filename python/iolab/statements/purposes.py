@@ -14,6 +14,13 @@ class ForMachine(Purpose):
     machine: Name
 
 
+class ForMachines(Purpose):
+    """Several machines together."""
+
+    code = "for-machines"
+    machines: tuple[Name, ...]
+
+
 class ForLink(Purpose):
     """A link."""
 

@@ -46,6 +46,7 @@ from iolab.statements.lacks import WholeKernel
 from iolab.statements.purposes import (
     ForLink,
     ForMachine,
+    ForMachines,
     KeyOf,
     Purpose,
     SettingOf,
@@ -133,12 +134,25 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wan
 
 
 def _memory(lab: Lab, name: str, machine: Vm) -> Iterator[Wanted]:
-    """Give the memory that a guest takes from its parent."""
-    parent, purpose = parent_kernel(lab, name), KeyOf(key="memory", part=ForMachine(machine=name))
+    """Give the memory that a guest takes from its parent, and the last one that of all: they run together."""
+    parent = parent_kernel(lab, name)
+    there = [
+        (one, guest)
+        for one, guest in lab.machines.items()
+        if isinstance(guest, Vm) and parent_kernel(lab, one) == parent
+    ]
+    names = tuple(one for one, _ in there)
+    if names[-1] == name and len(there) > 1:
+        total = sum(guest.memory for _, guest in there)
+        yield from _taken(lab, parent, total, KeyOf(key="memory", part=ForMachines(machines=names)))
+    yield from _taken(lab, parent, machine.memory, KeyOf(key="memory", part=ForMachine(machine=name)))
+
+
+def _taken(lab: Lab, parent: str, memory_bytes: int, purpose: Purpose) -> Iterator[Wanted]:
     owner = lab.machines.get(parent)
     if not isinstance(owner, Vm):
-        yield Need(NeedKind.MEMORY, str(machine.memory), purpose, where(lab, parent))
-    elif machine.memory > owner.memory:
+        yield Need(NeedKind.MEMORY, str(memory_bytes), purpose, where(lab, parent))
+    elif memory_bytes > owner.memory:
         yield ParentMemoryShort(purpose=purpose, parent=parent, memory_bytes=owner.memory)
 
 

@@ -350,6 +350,23 @@ def test_a_guest_has_no_more_memory_than_its_parent(
     )
 
 
+def test_guests_side_by_side_have_no_more_memory_together_than_their_parent(
+    make_lab: MakeLab, imaged: Facts
+) -> None:
+    """Each alone fits; of a guest that has them, their sum counts as well."""
+    each = imaged.memory_bytes // 2
+    machines = {name: {"kind": "vm", "memory": each} for name in ("a", "b", "c")}
+    told = missing(needs(Setup(make_lab(machines, {"x": ["a.eth0", "b.eth0", "c.eth0"]}), {})), imaged)
+    seen = format_bytes(imaged.memory_bytes)
+    assert f"memory of machines a, b, c together: this computer has {seen} in all; give it less" in (
+        told or ""
+    )
+    inner = {name: {"kind": "vm", "on": "outer", "memory": "300M"} for name in ("a", "b")}
+    nested = {"outer": {"kind": "vm"}, **inner}
+    told = missing(needs(Setup(make_lab(nested, {"x": ["a.eth0", "b.eth0"]}), {})), imaged)
+    assert "memory of machines a, b together: outer, which it is on, has 512 MiB in all" in (told or "")
+
+
 def test_a_guest_is_pinned_to_cpus_that_are_online(
     reason: Callable[..., str | None], make_lab: MakeLab, imaged: Facts
 ) -> None:
