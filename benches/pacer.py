@@ -1,23 +1,27 @@
 """How even a shaped stream is, and what classes get: iolab's pacer and the kernel's htb, in one run.
 
 Usage: python benches/pacer.py [SECTION ...] with sections `even` and `classes`; both take about two minutes. Needs
-root, iperf3, sch_htb and two CPUs. One TCP stream of full frames goes through the shaper; judged at the far end by the
-kernel's stamps (stamps.py), second by second, the first left out. A second is calm when the wire's own counters tell of
-no frame that left over 100 us late in it; of htb all seconds count. Where none was calm, the figures are of all and
-the bounds are not held: nothing could be judged. Frames are 1518 B with FCS; htb counts 1514.
+root, iperf3, sch_htb and two CPUs. One TCP stream of full frames goes through the shaper; judged by the kernel's stamps
+(stamps.py) on the device behind it, taken when that has the frame, the first second left out.
+
+A pacer is judged in the stretches between the stalls that its thread logged (stretches.py), and shown with all. That
+the log hides no slowness of its own is seen by how often the thread was held: in a second of calls of the kernel no
+more than MOST_RATIO times as often as in a second of waiting, in which nothing of its own lay between two readings of
+the clock; and at least half of the frames must be judged. Trains are those of all frames. Frames are 1518 B with FCS;
+htb counts 1514.
 """
 
 import json
-import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from stretches import NS_PER_S, SAME_NS, US, Stall, judged, sigma, stretches
 
 from iolab.agent.client import Agent
 from iolab.experiment import Resolver, cells, parse
@@ -35,31 +39,33 @@ lab:
     wire: {ends: [switch.eth0, far.eth0], offload: *apart, shape: SHAPE}
 measure: {it: {kind: stream, protocol: tcp, from: a, to: far, duration: 1s}}
 """
-NS_PER_S, US = 1_000_000_000, 1000
 FRAME_BYTES, TC_BYTES, PAYLOAD_BYTES, IP_BYTES, TCP = 1518, 1514, 1448, 1500, 6
 SECONDS = 7
 CATCH_UP = 5 / 4
 MOST_FRAMES, MOST_P99_NS = 2, 15 * US
+MOST_RATIO, LEAST_JUDGED = 2.0, 0.5
 ROOT_BPS, CLASSES_BPS = 600_000_000, (400_000_000, 200_000_000)
 PORTS = (5401, 5402)
 
 
-@dataclass(frozen=True, slots=True)
-class Second:
-    """What the far end saw in a second."""
+@dataclass(slots=True)
+class Log:
+    """What a wire's thread logged."""
 
-    frames: int
-    """How many came."""
-    train: int
-    """Longest train: gaps below half of the even one [frames]."""
-    sigma: float
-    """Smallest bucket at the rate [frames]."""
-    sigma_above: float
-    """Smallest bucket at 5/4 of the rate [frames]."""
-    p99_ns: float
-    """Of the error of gaps [ns]."""
-    late: int
-    """Frames that left over 100 us late, by the wire's counters."""
+    stalls: list[Stall] = field(default_factory=list)
+    """Times in which it was kept from its CPU."""
+    overslept: list[int] = field(default_factory=list)
+    """How late it was woken, where that was late [ns]."""
+    waiting_ns: int = 0
+    """How long it waited awake."""
+    calls_ns: int = 0
+    """How long it called the kernel."""
+
+    def per_s(self, *, called: bool) -> float:
+        """Return how often it was kept from its CPU for SAME_NS and more in a second of waiting, or of calls."""
+        long = [one for one in self.stalls if one.called is called and one.end_ns - one.begin_ns >= SAME_NS]
+        span_ns = self.calls_ns if called else self.waiting_ns
+        return len(long) * NS_PER_S / span_ns if span_ns else 0.0
 
 
 @contextmanager
@@ -111,8 +117,8 @@ def received_bps(senders: Sequence[str], seconds: int, omit: int) -> list[float]
     return [one["end"]["sum_received"]["bits_per_second"] for one in told]
 
 
-def even(agent: Agent, shape: str, rate_bps: int, frame_bytes: int) -> list[Second]:
-    """Send a stream through a shaper, and judge its seconds."""
+def even(agent: Agent, shape: str) -> tuple[list[int], Log]:
+    """Send a stream through a shaper; return when frames came behind it, and what the pacer's thread logged."""
     stamps = Path(__file__).with_name("stamps.py")
     with (
         standing(agent, shape),
@@ -121,96 +127,86 @@ def even(agent: Agent, shape: str, rate_bps: int, frame_bytes: int) -> list[Seco
         assert far.stdout is not None
         assert far.stdin is not None
         far.stdout.readline()
-        late: list[tuple[int, int]] = []
-        over = threading.Event()
-        watch = threading.Thread(target=poll, args=(agent, "pacer" in shape, late, over))
-        watch.start()
+        log, over = Log(), threading.Event()
+        watch = threading.Thread(target=follow, args=(agent, log, over))
+        if "pacer" in shape:
+            watch.start()
         received_bps(["a"], SECONDS, 0)
         over.set()
-        watch.join()
+        if watch.ident is not None:
+            watch.join()
         far.stdin.write("\n")
         far.stdin.flush()
         *lines, last = far.stdout.read().splitlines()
     if last != "lost 0":
         print(f"  the capture {last} of {len(lines)} frames: not judged right", flush=True)
-    return list(seconds([int(line) for line in lines], late, rate_bps, frame_bytes))
+    came = [int(line) for line in lines]
+    return [at for at in came if came[0] + NS_PER_S <= at < came[-1] - NS_PER_S / 10], log
 
 
-def poll(agent: Agent, wired: bool, late: list[tuple[int, int]], over: threading.Event) -> None:
-    """Note how many frames left late until now, ten times a second."""
-    while wired and not over.wait(0.1):
-        told = agent.call("wire.read", {"id": "wire:wire"})
-        late.append((time.time_ns(), sum(way["late_frames"] for way in told["ways"])))
-
-
-def seconds(
-    stamps: Sequence[int], late: Sequence[tuple[int, int]], rate_bps: int, frame_bytes: int
-) -> Iterator[Second]:
-    """Judge each whole second but the first."""
-    begin = stamps[0] + NS_PER_S
-    nominal = frame_bytes * 8 * NS_PER_S / rate_bps
-    for start in range(begin, stamps[-1] - NS_PER_S, NS_PER_S):
-        own = [at for at in stamps if start <= at < start + NS_PER_S]
-        gaps = [after - before for before, after in pairwise(own)]
-        errors = sorted(abs(gap - nominal) for gap in gaps)
-        train = longest = 1
-        for gap in gaps:
-            train = train + 1 if gap < nominal / 2 else 1
-            longest = max(longest, train)
-        counts = [count for at, count in late if start - NS_PER_S / 5 <= at <= start + NS_PER_S * 6 / 5]
-        yield Second(
-            frames=len(own),
-            train=longest,
-            sigma=sigma(own, nominal),
-            sigma_above=sigma(own, nominal / CATCH_UP),
-            p99_ns=errors[len(errors) * 99 // 100],
-            late=max(counts, default=0) - min(counts, default=0),
-        )
-
-
-def sigma(stamps: Sequence[int], frame_ns: float) -> float:
-    """Return the smallest bucket, in frames, that drains one in `frame_ns`."""
-    level, most, last = 0.0, 0.0, stamps[0]
-    for at in stamps:
-        level = max(0.0, level - (at - last) / frame_ns) + 1
-        most, last = max(most, level), at
-    return most
+def follow(agent: Agent, log: Log, over: threading.Event) -> None:
+    """Take the log of the wire's thread over, a few times a second: its agent keeps the last seconds of it."""
+    since = time.monotonic_ns()
+    while True:
+        last = over.wait(0.25)
+        told = agent.call("wire.read", {"id": "wire:wire", "stalls_since_ns": since})
+        ahead = time.time_ns() - time.monotonic_ns()
+        stalls = told["stalls"]
+        for one in stalls.get("log", []):
+            begin, end = one["begin_ns"] + ahead, one["end_ns"] + ahead
+            if one["kind"] == "sleep":  # it chose to sleep
+                log.overslept.append(end - begin)
+            else:
+                log.stalls.append(Stall(begin, end, one["kind"] == "call"))
+            since = max(since, one["end_ns"] + 1)
+        log.waiting_ns, log.calls_ns = stalls["waiting"]["span_ns"], stalls["calls"]["span_ns"]
+        if last:
+            return
 
 
 def show_even(agent: Agent) -> bool:
     """Print how even both are at two rates; tell whether the pacer is within its bounds."""
-    heads = f"{'Mbit/s':>8} {'train':>7} {'sigma':>7} {'at 5/4':>7} {'p99 gap error':>14}"
-    print(f"{'rate':>9} {'shaper':6} {'seconds':>13} {heads}")
+    heads = f"{'Mbit/s':>8} {'judged':>7} {'train':>6} {'sigma':>7} {'p99 gap error':>14}"
+    print(f"{'rate':>9} {'shaper':6} {heads}   all frames: sigma, at 5/4, p99")
     held = True
     for rate_mbps in (100, 1000):
         for name, frame_bytes in (("htb", TC_BYTES), ("pacer", FRAME_BYTES)):
+            frame_ns = frame_bytes * 8 * 1000 / rate_mbps
             shape = f"{{at: switch.eth0, qdisc: {name}, rate: {rate_mbps}Mbit}}"
-            all_seconds = even(agent, shape, rate_mbps * 1_000_000, frame_bytes)
-            calm = [one for one in all_seconds if not one.late]
-            judged = calm or all_seconds
-            rate = statistics.fmean(one.frames for one in all_seconds) * frame_bytes * 8 / 1e6
-            worst = [max(getattr(one, what) for one in judged) for what in ("train", "sigma", "p99_ns")]
-            above = max(one.sigma_above for one in all_seconds)
+            stamps, log = even(agent, shape)
+            everything = judged([stamps], frame_ns)
+            calm = judged(list(stretches(stamps, log.stalls, frame_ns)), frame_ns)
+            rate = (len(stamps) - 1) * frame_bytes * 8000 / (stamps[-1] - stamps[0])
+            ratio = calm.frames / everything.frames
             print(
-                f"{rate_mbps:>4} Mbit {name:6} {len(calm):>3} of {len(all_seconds):>2} calm {rate:8.2f} {worst[0]:7}"
-                f" {worst[1]:7.2f} {above:7.2f} {worst[2] / US:11.2f} us",
+                f"{rate_mbps:>4} Mbit {name:6} {rate:8.2f} {ratio:7.1%} {everything.train:6} {calm.sigma:7.2f}"
+                f" {calm.p99_ns / US:11.2f} us   {everything.sigma:.2f}, {sigma(stamps, frame_ns / CATCH_UP):.2f},"
+                f" {everything.p99_ns / US:.2f} us",
                 flush=True,
-            )
-            medians = [
-                statistics.median(getattr(one, what) for one in judged) for what in ("sigma", "p99_ns")
-            ]
-            of = "of calm seconds" if calm else "of all seconds, for none was calm"
-            print(
-                f"          medians: sigma {medians[0]:.2f}, p99 {medians[1] / US:.2f} us; {of}", flush=True
             )
             if name == "pacer":
                 held &= (
-                    bool(calm)
-                    and worst[0] <= MOST_FRAMES
-                    and worst[1] <= MOST_FRAMES
-                    and worst[2] <= MOST_P99_NS
+                    show_log(log)
+                    and ratio >= LEAST_JUDGED
+                    and everything.train <= MOST_FRAMES
+                    and calm.sigma <= MOST_FRAMES
+                    and calm.p99_ns <= MOST_P99_NS
                 )
     return held
+
+
+def show_log(log: Log) -> bool:
+    """Print what the thread logged; tell whether the host explains it."""
+    waiting, calls = log.per_s(called=False), log.per_s(called=True)
+    lost = sum(one.end_ns - one.begin_ns for one in log.stalls)
+    print(
+        f"          held up for {SAME_NS // US} us and more: {waiting:.0f} times in a second of waiting,"
+        f" {calls:.0f} in one of calls; {len(log.stalls)} stalls, {lost / 1e6:.1f} ms of"
+        f" {(log.waiting_ns + log.calls_ns) / 1e6:.0f}; woken late {len(log.overslept)} times, at worst by"
+        f" {max(log.overslept, default=0) / US:.0f} us",
+        flush=True,
+    )
+    return calls <= MOST_RATIO * waiting
 
 
 def show_classes(agent: Agent) -> bool:

@@ -19,7 +19,7 @@ BLOCK_BYTES, BLOCKS, SLOT_BYTES = 1 << 20, 128, 128
 """128 MiB hold a million stamps."""
 SETTLE_S = 0.02
 SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, TPACKET_V2 = 263, 5, 6, 10, 1
-SO_ATTACH_FILTER, ETH_P_ALL = 26, 3
+SO_ATTACH_FILTER, SO_TIMESTAMPNS, ETH_P_ALL = 26, 35, 3
 
 
 def accepting(ip_bytes: int, protocol: int) -> tuple[tuple[int, int, int, int], ...]:
@@ -35,6 +35,8 @@ def accepting(ip_bytes: int, protocol: int) -> tuple[tuple[int, int, int, int], 
 def main() -> None:
     """Capture on an interface."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sock:
+        # The kernel then stamps a frame when the device has it, not when another CPU comes to handle it.
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
         wanted = accepting(*(map(int, sys.argv[2:4]) if len(sys.argv) > 2 else (IP_BYTES, UDP)))
         program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in wanted))

@@ -46,6 +46,11 @@ impl<T> Table<T> {
         Ok(Reserved { table: self, id: id.to_owned(), thing: None })
     }
 
+    /// How many there are, those included that are being made.
+    pub fn len(&self) -> usize {
+        lock(&self.entries).len()
+    }
+
     /// Look at one, which stays meanwhile.
     pub fn with<R>(&self, id: &str, look: impl FnOnce(&T) -> R) -> Answer<R> {
         let entries = lock(&self.entries);

@@ -1,7 +1,9 @@
 //! Answer `wire.start`, `wire.change`, `wire.read` and `wire.stop`: which wires there are, and in which namespaces they end.
 
+mod apart;
+
 use iolab_protocol::results::Done;
-use iolab_protocol::wire::{WireChange, WireCounts, WireEnd, WireName, WireStart, WireStarted};
+use iolab_protocol::wire::{WireChange, WireCounts, WireEnd, WireName, WireRead, WireStart, WireStarted};
 use iolab_protocol::ErrorObject;
 use iolab_traffic::{open_end, RunningWire};
 
@@ -30,8 +32,14 @@ pub fn start(host: &Host, params: &WireStart) -> Answer<WireStarted> {
     let open = |end: &WireEnd| {
         netns::within(end.netns.as_deref(), || open_end(&params.id, &end.interface, params.super_frames))
     };
-    let wire = RunningWire::start(params, [open(&params.ends[0])?, open(&params.ends[1])?])?;
-    let started = wire.describe();
+    let taps = [open(&params.ends[0])?, open(&params.ends[1])?];
+    let (cpu, not_apart) = match params.apart.then(|| apart::seat(params, host.wires.len())) {
+        None => (params.cpu, None),
+        Some(Ok(cpu)) => (Some(cpu), None),
+        Some(Err(why)) => (params.cpu, Some(why)),
+    };
+    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, taps)?;
+    let started = WireStarted { not_apart, ..wire.describe() };
     reserved.fill(wire);
     Ok(started)
 }
@@ -43,11 +51,11 @@ pub fn change(host: &Host, params: &WireChange) -> Answer<Done> {
 }
 
 /// Answer `wire.read`.
-pub fn read(host: &Host, params: &WireName) -> Answer<WireCounts> {
-    host.wires.with_mut(&params.id, RunningWire::read)?
+pub fn read(host: &Host, params: &WireRead) -> Answer<WireCounts> {
+    host.wires.with_mut(&params.id, |wire| wire.read(params.stalls_since_ns))?
 }
 
 /// Answer `wire.stop`.
 pub fn stop(host: &Host, params: &WireName) -> Answer<WireCounts> {
-    host.wires.take(&params.id)?.read()
+    host.wires.take(&params.id)?.read(None)
 }

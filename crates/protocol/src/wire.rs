@@ -31,10 +31,13 @@ pub struct WireStart {
     /// Its real-time priority (SCHED_FIFO), 1 to 99; absent means it runs as other threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
+    /// Whether its thread stays on one CPU, and others handle the frames that it gives, as far as this computer has several.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
 }
 
 /// Result of `wire.start`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireStarted {
     /// Whether super-frames of UDP are carried whole too.
@@ -45,6 +48,12 @@ pub struct WireStarted {
     /// Why its thread runs as other threads although it was given a priority; absent: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprioritised: Option<String>,
+    /// Why the CPU of its thread handles the frames that it gives although others were to; absent: they do, or were not to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_apart: Option<String>,
+    /// The CPU of its thread; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<usize>,
     /// When it was in place [ns].
     pub begin_ns: u64,
 }
@@ -71,12 +80,74 @@ pub struct WireChange {
     pub ways: [WireWay; 2],
 }
 
-/// Of `wire.read` and `wire.stop`.
+/// Of `wire.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireName {
     /// The wire.
     pub id: String,
+}
+
+/// Of `wire.read`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireRead {
+    /// The wire.
+    pub id: String,
+    /// The answer lists each stall that ended then or later [ns]; absent: it lists none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls_since_ns: Option<u64>,
+}
+
+/// What the thread of a wire was doing when it was kept from its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StallKind {
+    /// It waited awake: nothing but a few steps of its own lay between two readings of the clock.
+    Waiting,
+    /// It called the kernel to take or give a few frames, which took much longer than that does.
+    Call,
+    /// It slept, and was woken late.
+    Sleep,
+}
+
+/// A time in which the thread of a wire was kept from its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireStall {
+    /// What it was doing.
+    pub kind: StallKind,
+    /// The last reading of the clock before [ns].
+    pub begin_ns: u64,
+    /// The first reading of the clock after [ns].
+    pub end_ns: u64,
+}
+
+/// How the thread of a wire spent its time on one thing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireTime {
+    /// All of it [ns].
+    pub span_ns: u64,
+    /// How often it was kept from its CPU.
+    pub stalls: u64,
+    /// How long in all [ns].
+    pub stalled_ns: u64,
+}
+
+/// When the thread of a wire that spaces frames was kept from its CPU, by evidence other than late frames.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireStalls {
+    /// Waiting awake.
+    pub waiting: WireTime,
+    /// Calling the kernel.
+    pub calls: WireTime,
+    /// Asleep.
+    pub sleeps: WireTime,
+    /// Those that were asked for, as far as they are kept: the last 8192.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<WireStall>,
 }
 
 /// What became of the frames of one way. Frames are those of a line: a super-frame is as many as it stands for.
@@ -132,6 +203,9 @@ pub struct WireCounts {
     pub ways: [WayCounts; 2],
     /// What it does to frames that come now, in each way.
     pub does: [Vec<Impairment>; 2],
+    /// When its thread was kept from its CPU.
+    #[serde(default)]
+    pub stalls: WireStalls,
     /// Before they were counted [ns].
     pub begin_ns: u64,
     /// After they were counted [ns].

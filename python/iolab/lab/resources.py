@@ -1,7 +1,4 @@
-"""What must exist on a host, as values: commands, their undo, and what reading back must show.
-
-Nothing is executed here: `run/` gives these values to an agent.
-"""
+"""What must exist on a host, as values that `run/` gives to an agent: commands, their undo, what is read back."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -207,6 +204,8 @@ class StartWire:
     """False: every frame comes apart."""
     priority: int | None = None
     """SCHED_FIFO priority of its thread, where its agent may give one; None: as other threads."""
+    apart: bool = False
+    """Whether its thread keeps one CPU, and others handle the frames that it gives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 //! What a thread does with frames that it finds late: it was kept from its CPU, and several are due at once.
 //!
 //! The times at which frames are due stay as they are, so that nothing of the rate is lost. A late frame follows the one before
-//! no closer than [`CatchUp::CLOSEST`] of the span between the two times at which they were due, on the line and in its class. So
-//! what comes late catches up slowly, and a stall makes no burst. A span in which there was nothing to send is not kept: the
+//! no closer than [`CatchUp::CLOSEST`] of the span between the two times at which they were due, on the line and in its class, and
+//! on the line never by more than [`CatchUp::MOST_CLOSER`] closer. So what comes late catches up slowly, and a stall makes no burst. A span in which there was nothing to send is not kept: the
 //! frame behind it follows as it would one of a busy class.
 
 use super::Passing;
@@ -24,23 +24,28 @@ struct Left {
 }
 
 impl Left {
-    /// When a frame that is due at `due` may follow.
-    fn next(&self, due: Nanos) -> Nanos {
+    /// When a frame that is due at `due` may follow, `most_closer` closer at most.
+    fn next(&self, due: Nanos, most_closer: Nanos) -> Nanos {
         let (part, whole) = CatchUp::CLOSEST;
         let span = due.since(self.due).min(self.takes);
-        self.at.plus(Nanos(span.0 * part / whole))
+        self.at.plus(Nanos((span.0 * part / whole).max(span.since(most_closer).0)))
     }
 }
 
 impl CatchUp {
     /// The closest that frames come, as a ratio of the span that they should have: 5/4 of the rate.
     pub const CLOSEST: (u64, u64) = (4, 5);
+    /// On a line of a low rate a gap is shortened by no more than a thread with a CPU of its own is late now and then. A slow class
+    /// among others may come closer: the frames of the others wait behind its own.
+    pub const MOST_CLOSER: Nanos = Nanos(8_000);
 
     /// When a frame that a pacer let go, no earlier than the one before, may leave.
     pub fn earliest(&self, frame: &Passing) -> Nanos {
         let Some(class) = frame.class else { return frame.at };
         let own = self.classes.get(usize::from(class)).and_then(Option::as_ref);
-        own.into_iter().chain(&self.line).map(|left| left.next(frame.at)).fold(frame.at, Nanos::max)
+        let of_class = own.map_or(frame.at, |left| left.next(frame.at, Nanos::MAX));
+        let of_line = self.line.map_or(frame.at, |left| left.next(frame.at, Self::MOST_CLOSER));
+        frame.at.max(of_class).max(of_line)
     }
 
     /// A frame left at `now`.
@@ -94,6 +99,14 @@ mod tests {
         let left = through(&[(20 * GAP_NS, 10 * GAP_NS)], busy(100));
         assert_eq!(left[30] - left[29], GAP_NS * 4 / 5);
         assert!(left[60] > 60 * GAP_NS && left[75] == 75 * GAP_NS, "{} {}", left[60], left[75]);
+    }
+
+    /// At 100 Mbit/s gaps of 121 us become 113 us until nothing is late, not 97.
+    #[test]
+    fn at_a_low_rate_a_gap_is_shortened_by_little() {
+        let left = through(&[(1_080_000, 60_000)], (0..100).map(|frame| (0, frame * 121_000, 121_000)));
+        let shortest = left.windows(2).map(|pair| pair[1] - pair[0]).min();
+        assert_eq!((shortest, left[99]), (Some(121_000 - CatchUp::MOST_CLOSER.0), 99 * 121_000));
     }
 
     /// Ten frames follow each other, then nothing comes for as long, as of a sender that waits for answers: what was late uses the

@@ -4,6 +4,7 @@ mod filter;
 mod pressure;
 mod shift;
 mod spacing;
+mod stalls;
 mod thread;
 mod way;
 
@@ -65,11 +66,16 @@ impl RunningWire {
             catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_else(crashed)
         };
         let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
-        let started =
-            WireStarted { udp_super_frames, unstamped, unprioritised: None, begin_ns: clock::now_ns() };
+        let started = WireStarted {
+            udp_super_frames,
+            unstamped,
+            cpu: params.cpu,
+            begin_ns: clock::now_ns(),
+            ..<_>::default()
+        };
         let mut this =
             Self { id: params.id.clone(), started, does: Default::default(), desk, thread: Some(thread) };
-        this.read()?; // it runs, or says why not
+        this.read(None)?; // it runs, or says why not
         this.started.unprioritised = taken.try_recv().ok().flatten();
         Ok(this)
     }
@@ -93,16 +99,17 @@ impl RunningWire {
         Ok(())
     }
 
-    /// What became of the frames.
+    /// What became of the frames, and when its thread was kept from its CPU: one by one from `stalls_since_ns` on.
     ///
     /// # Errors
     /// When the wire has ended by itself.
-    pub fn read(&mut self) -> Result<WireCounts, ErrorObject> {
+    pub fn read(&mut self, stalls_since_ns: Option<u64>) -> Result<WireCounts, ErrorObject> {
         let begin_ns = clock::now_ns();
         let (answer, answered) = channel();
-        self.desk.post(Letter::Count(answer));
-        let ways = answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("reading", why))?;
-        Ok(WireCounts { ways: *ways, does: self.does.clone(), begin_ns, end_ns: clock::now_ns() })
+        self.desk.post(Letter::Count(stalls_since_ns, answer));
+        let told = answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("reading", why))?;
+        let (ways, stalls) = *told;
+        Ok(WireCounts { ways, does: self.does.clone(), stalls, begin_ns, end_ns: clock::now_ns() })
     }
 
     /// Why there was no answer.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use iolab_engine::Nanos;
 use iolab_port::{PortError, TapPort};
-use iolab_protocol::wire::WayCounts;
+use iolab_protocol::wire::{WayCounts, WireStalls};
 use iolab_sys::clock::{self, StampClock};
 use iolab_sys::{socket, thread};
 
 use super::pressure::Pressure;
 use super::shift::{Shift, Turn};
+use super::stalls::Stalls;
 use super::way::{Does, Way};
 use crate::rest::{Nap, Rest};
 
@@ -38,6 +39,10 @@ const SPACED_READ_BATCH: usize = 4;
 const PATIENCE_NS: u64 = 100_000;
 /// So often it looks for frames that can wait: each look takes the memory of the tap's ring from the CPU that fills it [ns].
 const LOOK_NS: u64 = 8_000;
+/// Before a frame that is spaced it sleeps only when so much is left: of shorter gaps being woken late would take too much [ns].
+const SPACED_GAP_NS: u64 = 300_000;
+/// So often it looks for frames that are to be spaced: those that come are stamped [ns].
+const LOOK_SPACED_NS: u64 = 2_000;
 /// Where others wait for a CPU it sleeps through gaps so long, until so long before a frame is due, and at most so long [ns].
 const SHARED_GAP_NS: u64 = 40_000;
 const SHARED_AWAKE_NS: u64 = 20_000;
@@ -81,8 +86,8 @@ fn take_turn(turn: Turn, priority: u8) -> io::Result<()> {
 pub enum Letter {
     /// Do this to frames that come from now on.
     Change(Box<[Does; 2]>, Sender<()>),
-    /// Say what became of the frames.
-    Count(Sender<Box<[WayCounts; 2]>>),
+    /// Say what became of the frames, and when the thread was kept from its CPU: one by one from a time on [ns].
+    Count(Option<u64>, Sender<Box<([WayCounts; 2], WireStalls)>>),
     /// End.
     Stop,
 }
@@ -132,6 +137,7 @@ pub struct Work {
     /// Of a real-time thread.
     rest: Option<Rest>,
     pressure: Pressure,
+    stalls: Stalls,
     /// Frames that can wait are looked for from then on.
     look_ns: u64,
     /// Whether a way spaces its frames.
@@ -158,6 +164,7 @@ impl Work {
             clock: StampClock::new(),
             rest: None,
             pressure: Pressure::new(),
+            stalls: Stalls::new(clock::now_ns()),
             look_ns: 0,
             spaced: false,
         }
@@ -175,9 +182,15 @@ impl Work {
                 shift.as_mut().map(|(shift, own)| (shift.change(now_ns, clock::thread_ns), *own))
             {
                 take_turn(turn, priority).map_err(|error| format!("changing its priority: {error}"))?;
+                now_ns = self.clock.now_ns();
+                self.stalls.waited(now_ns); // others may have waited for that
             }
-            if self.letters.waiting.load(Ordering::Acquire) && self.open() {
-                return Ok(());
+            if self.letters.waiting.load(Ordering::Acquire) {
+                self.stalls.waited(now_ns);
+                if self.open() {
+                    return Ok(());
+                }
+                self.stalls.skip(self.clock.now_ns());
             }
             if self.carry().map_err(|error| error.to_string())? > 0 {
                 idle_since_ns = self.clock.now_ns();
@@ -213,7 +226,11 @@ impl Work {
         let mut due = Nanos::MAX;
         for (place, way) in self.ways.iter_mut().enumerate().filter(|(_, way)| way.spaces()) {
             let (from, to) = ends(&mut self.taps, place);
-            done += way.take(from, clock, SPACED_READ_BATCH)? + way.give(to, clock, 1)?;
+            self.stalls.waited(clock.now_ns());
+            done += way.take(from, clock, SPACED_READ_BATCH)?;
+            self.stalls.called(clock.now_ns());
+            done += way.give(to, clock, 1)?;
+            self.stalls.called(clock.now_ns());
             due = due.min(way.due().unwrap_or(Nanos::MAX));
         }
         let now_ns = clock.now_ns();
@@ -222,7 +239,10 @@ impl Work {
         }
         for (place, way) in self.ways.iter_mut().enumerate().filter(|(_, way)| !way.spaces()) {
             let (from, to) = ends(&mut self.taps, place);
-            done += way.take(from, clock, 1)? + way.give(to, clock, 1)?;
+            done += way.take(from, clock, 1)?;
+            self.stalls.called(clock.now_ns());
+            done += way.give(to, clock, 1)?;
+            self.stalls.called(clock.now_ns());
         }
         self.look_ns = now_ns + PATIENCE_NS;
         Ok(done)
@@ -233,9 +253,7 @@ impl Work {
         let now = self.clock.now_ns();
         let due = self.ways.iter().filter_map(Way::due).min();
         if let Some(due) = due.filter(|due| due.0 <= now + CLOSE_NS) {
-            while self.clock.now_ns() < due.0 {
-                std::hint::spin_loop();
-            }
+            self.wait_awake(now, due.0);
             return Ok(());
         }
         let gap_ns = due.map_or(SLEEP_NS, |due| due.since(Nanos(now)).0.min(SLEEP_NS));
@@ -248,12 +266,22 @@ impl Work {
             return self.sleep(now, if due.is_some() { gap_ns - AWAKE_NS } else { SLEEP_NS });
         }
         let span_ns = if exact { gap_ns } else { gap_ns.min(POLL_NS) };
-        match self.rest.as_ref().and_then(|rest| rest.due(now, span_ns)) {
+        let may_sleep = !exact || gap_ns >= SPACED_GAP_NS;
+        match self.rest.as_ref().filter(|_| may_sleep).and_then(|rest| rest.due(now, span_ns)) {
             Some(nap_ns) => self.sleep(now, nap_ns),
             None => {
-                std::hint::spin_loop();
+                self.wait_awake(now, if self.spaced { now + gap_ns.min(LOOK_SPACED_NS) } else { now });
                 Ok(())
             }
+        }
+    }
+
+    /// Look at the clock, which said `now_ns`, and at nothing else.
+    fn wait_awake(&mut self, mut now_ns: u64, until_ns: u64) {
+        while now_ns < until_ns {
+            std::hint::spin_loop();
+            now_ns = self.clock.now_ns();
+            self.stalls.waited(now_ns);
         }
     }
 
@@ -262,6 +290,7 @@ impl Work {
         let asked_ns = (gap_ns - SHARED_AWAKE_NS).min(SHARED_SLEEP_NS);
         if gap_ns < SLEEP_NS && self.ways.iter().all(|way| way.can_wait(now_ns)) {
             std::thread::sleep(std::time::Duration::from_nanos(asked_ns));
+            self.stalls.skip(self.clock.now_ns());
             return Ok(());
         }
         self.sleep(now_ns, if gap_ns < SLEEP_NS { gap_ns - SHARED_AWAKE_NS } else { gap_ns })
@@ -271,7 +300,11 @@ impl Work {
     fn sleep(&mut self, begin_ns: u64, asked_ns: u64) -> io::Result<()> {
         let fds = [self.taps[0].fd(), self.taps[1].fd(), self.letters.bell.as_raw_fd()];
         let before_ns = self.rest.as_ref().map(|_| clock::thread_ns());
+        self.stalls.waited(self.clock.now_ns());
         let found = socket::wait_readable_ns(&fds, asked_ns)?;
+        let woken_ns = self.clock.now_ns();
+        let over_ns = if found { 0 } else { woken_ns.saturating_sub(begin_ns + asked_ns) };
+        self.stalls.slept(woken_ns, over_ns);
         if let (Some(rest), Some(before_ns)) = (&mut self.rest, before_ns) {
             let end_ns = self.clock.now_ns();
             let asked_ns = if found { end_ns.saturating_sub(begin_ns).min(asked_ns) } else { asked_ns };
@@ -291,11 +324,12 @@ impl Work {
                 Letter::Change(does, done) => {
                     self.ways.iter_mut().zip(*does).for_each(|(way, does)| way.change(does));
                     self.spaced = self.ways.iter().any(Way::spaces);
+                    self.stalls.log(self.spaced, self.clock.now_ns());
                     let _ = done.send(());
                 }
-                Letter::Count(answer) => {
+                Letter::Count(stalls_since_ns, answer) => {
                     let counts = [self.ways[0].counts(), self.ways[1].counts()];
-                    let _ = answer.send(Box::new(counts));
+                    let _ = answer.send(Box::new((counts, self.stalls.told(stalls_since_ns))));
                 }
                 Letter::Stop => return true,
             }

@@ -1,0 +1,68 @@
+//! A CPU for the thread of a wire that keeps times, while other CPUs handle the frames that it gives: the stack of the far end,
+//! with all that its answers set off, would run on the thread's own CPU between two frames (Documentation/networking/scaling.rst,
+//! receive packet steering).
+
+use iolab_protocol::wire::{WireEnd, WireStart};
+use nix::sched::{sched_getaffinity, CpuSet};
+use nix::unistd::Pid;
+
+use crate::faults::{refused, Answer};
+use crate::netns;
+
+/// The thread's CPU, as the `number`th wire, from 1 on; frames that arrive at both ends are handled by others from now on. Why not,
+/// where that cannot be.
+pub fn seat(params: &WireStart, number: usize) -> Result<usize, String> {
+    let allowed =
+        sched_getaffinity(Pid::from_raw(0)).map_err(|errno| format!("asking for its CPUs: {errno}"))?;
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)).collect();
+    let (others, seats) = halves(&cpus).ok_or("it has one CPU, which others need, too")?;
+    let cpu = params.cpu.unwrap_or_else(|| seats[number.saturating_sub(1) % seats.len()]);
+    let mask = mask(others.iter().copied().filter(|&other| other != cpu));
+    for end in &params.ends {
+        handled_by(end, &mask).map_err(|error| error.message)?;
+    }
+    Ok(cpu)
+}
+
+/// The lower CPUs handle frames, the higher ones have threads that keep times; none where there is one only.
+fn halves(cpus: &[usize]) -> Option<(&[usize], &[usize])> {
+    (cpus.len() > 1).then(|| cpus.split_at(cpus.len().div_ceil(2)))
+}
+
+/// CPUs as sysfs takes them: words of 32 in hexadecimal, the highest first.
+fn mask(cpus: impl Iterator<Item = usize>) -> String {
+    let mut words = Vec::new();
+    for cpu in cpus {
+        words.resize(words.len().max(cpu / 32 + 1), 0u32);
+        words[cpu / 32] |= 1 << (cpu % 32);
+    }
+    let shown: Vec<_> = words.iter().rev().map(|word| format!("{word:08x}")).collect();
+    shown.join(",")
+}
+
+/// The setting goes with the tap.
+fn handled_by(end: &WireEnd, mask: &str) -> Answer<()> {
+    netns::within_with_sys(end.netns.as_deref(), || {
+        let path = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", end.interface);
+        std::fs::write(&path, mask)
+            .map_err(|error| refused("setting the CPUs that handle frames in", &path, &error))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_keep_times_have_the_higher_cpus() {
+        assert_eq!(halves(&[5]), None);
+        assert_eq!(halves(&[0, 1]), Some(([0].as_slice(), [1].as_slice())));
+        assert_eq!(halves(&[0, 2, 5]), Some(([0, 2].as_slice(), [5].as_slice())));
+    }
+
+    #[test]
+    fn cpus_are_words_of_32() {
+        let shown = [vec![], vec![0], vec![0, 1, 31], vec![2, 33]].map(|cpus| mask(cpus.into_iter()));
+        assert_eq!(shown, ["", "00000001", "80000003", "00000002,00000004"]);
+    }
+}
