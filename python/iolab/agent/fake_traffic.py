@@ -253,7 +253,8 @@ class FakeTraffic:
 
     def _start_wire(self, params: dict[str, Json]) -> Json:
         self.wires[params["id"]] = []
-        return {"udp_super_frames": True, "begin_ns": self.clock.now_ns()}
+        seat: dict[str, Json] = {"cpu": 1} if params.get("apart") else {}
+        return {"udp_super_frames": True, **seat, "begin_ns": self.clock.now_ns()}
 
     def _change_wire(self, params: dict[str, Json]) -> Json:
         self._read_wire(params)
@@ -266,7 +267,17 @@ class FakeTraffic:
         now_ns = self.clock.now_ns()
         counts: dict[str, Json] = dict.fromkeys(WIRE_COUNTS, 0) | {"stages": []}
         does = [way["impairments"] for way in self.wires[params["id"]]] or [[], []]
-        return {"ways": [counts, counts], "does": does, "begin_ns": now_ns, "end_ns": now_ns}
+        spent: dict[str, Json] = {"span_ns": 0, "stalls": 0, "stalled_ns": 0}
+        stalls: dict[str, Json] = {"waiting": spent, "calls": spent, "sleeps": spent}
+        if "stalls_since_ns" in params:
+            stalls["log"] = []
+        return {
+            "ways": [counts, counts],
+            "does": does,
+            "stalls": stalls,
+            "begin_ns": now_ns,
+            "end_ns": now_ns,
+        }
 
     def _stop_wire(self, params: dict[str, Json]) -> Json:
         counts = self._read_wire(params)
