@@ -14,7 +14,7 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
 from iolab.lab.topology import Topology, netns_of
-from iolab.lab.volumes.exports import way_of
+from iolab.lab.volumes.exports import port_of, way_of
 from iolab.lab.volumes.initiators import kernel_disk
 from iolab.lab.volumes.places import door_of, mount_of, node_of, volume_path
 from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES, DIRECT, lun_of, throttled
@@ -46,8 +46,11 @@ def attached_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Re
 def _connected(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> Resource:
     """Return a disk to which the machine's own kernel connects."""
     way = way_of(lab, topology, disk.volume)
-    address = "" if way is None else way[0].address  # without one the cell is refused elsewhere
-    actions, expect = kernel_disk(name, disk.volume, lab.volumes[disk.volume], address, prefix)
+    portal = (
+        "" if way is None else way[0].address,
+        port_of(lab, disk.volume),
+    )  # without one the cell is refused elsewhere
+    actions, expect = kernel_disk(name, disk.volume, lab.volumes[disk.volume], portal, prefix)
     needs = () if way is None else (f"export:{disk.volume}", f"address:{way[1].ref}")
     return Resource(
         key=f"disk:{name}.{disk.volume}",
@@ -125,7 +128,7 @@ def _opened(lab: Lab, topology: Topology, disk: Disk, prefix: str, name: str) ->
     way = way_of(lab, topology, disk.volume) if lab.volumes[disk.volume].export is not None else None
     if way is None:
         return ("--blockdev", f"driver=file,filename={volume_path(disk.volume, prefix)},{node}")
-    lun = lun_of(disk.volume, lab.volumes[disk.volume], way)
+    lun = lun_of(disk.volume, lab.volumes[disk.volume], way, port_of(lab, disk.volume))
     secret = () if lun.secret is None else ("--object", lun.secret)
     return (*secret, "--blockdev", ",".join((*(f"{key}={value}" for key, value in lun.options), node)))
 

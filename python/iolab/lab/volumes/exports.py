@@ -3,7 +3,7 @@
 Pure.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
@@ -13,12 +13,12 @@ from iolab.lab.readback.values import Value
 from iolab.lab.resources import Command, Expectation, Reading, Resource, Run
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.kernel_scripts import SHOW_LIO
-from iolab.lab.volumes.kernel_targets import Export, Made, lio, nbd, nvmet
+from iolab.lab.volumes.kernel_targets import NBD_PORT, Export, Made, lio, nbd, nvmet
 from iolab.lab.volumes.places import RUN, holder_of, in_memory, volume_path
 from iolab.lab.volumes.scripts import END_TARGET, SHOW_OFFER, SHOW_TARGET, START_TARGET
 
-PORT = 3260
-"""Of iSCSI (RFC 7143)."""
+PORTS: Mapping[str, int] = {"iscsi": 3260, "nvme-tcp": 4420, "nbd": NBD_PORT}
+"""Of each protocol (RFC 7143, IANA)."""
 NVME_NAMES = "nqn.2026-01.net.iolab"
 """Begins the names of subsystems and hosts (NVM Express, 4.5)."""
 NAMES = "iqn.2026-01.net.iolab"
@@ -52,6 +52,19 @@ def by_kernel(lab: Lab, volume: Volume) -> bool:
     kernel = holder_of(lab, volume)
     guest = kernel != HERE and lab.machines[kernel].kind == "vm"
     return volume.target == "kernel" or (volume.target is None and guest)
+
+
+def port_of(lab: Lab, name: str) -> int:
+    """Return the port at which a volume's target listens: its protocol's, and for further ones of a machine the next.
+
+    Each is a server of its own; LIO has all targets behind one port.
+    """
+    volume = lab.volumes[name]
+    first = PORTS[volume.export or "iscsi"]
+    if volume.export == "iscsi" and by_kernel(lab, volume):
+        return first
+    same = [other for other, one in lab.volumes.items() if (one.on, one.export) == (volume.on, volume.export)]
+    return first + same.index(name)
 
 
 def control_socket(volume: str, prefix: str) -> str:
@@ -105,6 +118,7 @@ def export_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Reso
             target=subsystem_name(name) if volume.export == "nvme-tcp" else target_name(name),
             initiator=(host_name if volume.export == "nvme-tcp" else initiator_name)(initiator.machine),
             address=target.address,
+            port=port_of(lab, name),
             netns=target.netns,
             in_memory=in_memory(lab, volume),
             number=number,
@@ -144,7 +158,7 @@ def _tgt(export: Export, initiator_address: str, prefix: str) -> Made:
     params = volume.params.written()
     actions = (
         Run(
-            Command(("sh", "-c", START_TARGET, socket, f"{export.address}:{PORT}"), export.netns),
+            Command(("sh", "-c", START_TARGET, socket, f"{export.address}:{export.port}"), export.netns),
             Command(("sh", "-c", END_TARGET, socket)),
         ),
         told("--op", "new", *one, "--targetname", export.target),

@@ -3,7 +3,7 @@
 from iolab.experiment.links import Volume
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import FOUND, Command, Expectation, Reading, Run
-from iolab.lab.volumes.exports import PORT, host_name, initiator_name, subsystem_name, target_name
+from iolab.lab.volumes.exports import host_name, initiator_name, subsystem_name, target_name
 from iolab.lab.volumes.kernel_scripts import (
     AWAIT_DISK,
     CONNECT_NBD,
@@ -19,13 +19,16 @@ from iolab.lab.volumes.kernel_scripts import (
 )
 from iolab.lab.volumes.places import RUN, node_of
 
+Portal = tuple[str, int]
+"""Where a target listens: address and port."""
+
 
 def kernel_disk(
-    machine: str, name: str, volume: Volume, address: str, prefix: str
+    machine: str, name: str, volume: Volume, portal: Portal, prefix: str
 ) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
     """Return what connects a machine's kernel to an exported volume, and what is read back of it."""
     node = node_of(name, prefix)
-    connect, words = _connected(machine, name, volume, address, prefix)
+    connect, words = _connected(machine, name, volume, portal, prefix)
     find = Command(("sh", "-c", *words))
     size = Reading(Command(("blockdev", "--getsize64", node)), Value())
     actions = (
@@ -39,24 +42,25 @@ def kernel_disk(
 
 
 def _connected(
-    machine: str, name: str, volume: Volume, address: str, prefix: str
+    machine: str, name: str, volume: Volume, portal: Portal, prefix: str
 ) -> tuple[tuple[Run, ...], tuple[str, ...]]:
     """Return what connects, and the script, with its words, that finds the disk then."""
+    address, port = portal
     match volume.export:
         case "nvme-tcp":
             target = subsystem_name(name)
-            do = Command(("sh", "-c", CONNECT_NVME, target, address, host_name(machine)))
+            do = Command(("sh", "-c", CONNECT_NVME, target, address, host_name(machine), str(port)))
             return (Run(do, Command(("sh", "-c", DISCONNECT_NVME, target))),), (FIND_NVME, target)
         case "nbd":
             kept = f"{RUN}/{prefix}{name}.nbd"
-            do = Command(("sh", "-c", CONNECT_NBD, name, address, kept))
+            do = Command(("sh", "-c", CONNECT_NBD, name, address, kept, str(port)))
             return (Run(do, Command(("sh", "-c", DISCONNECT_NBD, kept))),), (FIND_NBD, kept)
         case _:
-            target, portal = target_name(name), f"{address}:{PORT}"
+            target, at = target_name(name), f"{address}:{port}"
             chap = ("", "") if volume.chap is None else (volume.chap.user, volume.chap.secret)
             daemon = Run(Command(("sh", "-c", START_ISCSID, initiator_name(machine))))
-            login = Command(("sh", "-c", LOGIN, target, portal, *chap))
+            login = Command(("sh", "-c", LOGIN, target, at, *chap))
             return (
-                (daemon, Run(login, Command(("sh", "-c", LOGOUT, target, portal)))),
+                (daemon, Run(login, Command(("sh", "-c", LOGOUT, target, at)))),
                 (FIND_ISCSI, target),
             )

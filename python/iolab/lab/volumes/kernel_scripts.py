@@ -50,19 +50,19 @@ NVMET = (
 START_NVMET = (
     "set -e; "
     + NVMET
-    + " direct=$5 netns=$6; modprobe -a loop nvmet nvmet-tcp;"
+    + " direct=$5 netns=$6 service=$7; modprobe -a loop nvmet nvmet-tcp;"
     + CONFIGFS
     + ' mkdir "$subsystem" "$host" "$subsystem/namespaces/1"; echo 0 >"$subsystem/attr_allow_any_host";'
     ' ln -s "$host" "$subsystem/allowed_hosts/${host##*/}"; cd "$subsystem/namespaces/1";'
     ' losetup --find --show --direct-io="$direct" "$file" >device_path; echo 1 >enable; mkdir "$port"; cd "$port";'
-    ' echo tcp >addr_trtype; echo ipv4 >addr_adrfam; echo "$address" >addr_traddr; echo 4420 >addr_trsvcid;'
+    ' echo tcp >addr_trtype; echo ipv4 >addr_adrfam; echo "$address" >addr_traddr; echo "$service" >addr_trsvcid;'
     " made=$port/subsystems/${subsystem##*/};"
     ' if [ -n "$netns" ]; then nsenter --net="/run/netns/$netns" ln -s "$subsystem" "$made";'
     ' else ln -s "$subsystem" "$made"; fi'
 )
 """nvmet by configfs: a subsystem with one namespace and one host in the list; it listens where it is linked. Then
-whether it passes its host's page cache (on, off), and the namespace. The file is behind a loop device: nvmet takes the
-size of a file on an overlay for 0."""
+whether it passes its host's page cache (on, off), the namespace, and the port. The file is behind a loop device: nvmet
+takes the size of a file on an overlay for 0."""
 END_NVMET = (
     NVMET + ' rm -f "$port/subsystems/${subsystem##*/}" "$subsystem/allowed_hosts/${host##*/}";'
     ' for place in "$port" "$subsystem/namespaces/1" "$subsystem" "$host"; do'
@@ -104,7 +104,7 @@ FIND_ISCSI = (
 """Prints the disk of a session with this target."""
 CONNECT_NVME = (
     "set -e; modprobe nvme-tcp;"
-    ' echo "transport=tcp,traddr=$1,trsvcid=4420,nqn=$0,hostnqn=$2" >/dev/nvme-fabrics'
+    ' echo "transport=tcp,traddr=$1,trsvcid=$3,nqn=$0,hostnqn=$2" >/dev/nvme-fabrics'
 )
 DISCONNECT_NVME = (
     'for way in /sys/class/nvme/nvme*; do [ "$(cat "$way/subsysnqn" 2>/dev/null)" = "$0" ] || continue;'
@@ -118,10 +118,10 @@ FIND_NVME = (
 """Prints the disk of a subsystem."""
 CONNECT_NBD = (
     'set -e; modprobe nbd; for disk in /sys/block/nbd*; do [ ! -e "$disk/pid" ] || continue;'
-    ' nbd-client -N "$0" "$1" 10809 "/dev/${disk##*/}" >&2; echo "${disk##*/}" >"$2"; exit 0; done;'
+    ' nbd-client -N "$0" "$1" "$3" "/dev/${disk##*/}" >&2; echo "${disk##*/}" >"$2"; exit 0; done;'
     ' echo "every nbd device is in use" >&2; exit 1'
 )
-"""Connects to an export at an address; `$2` keeps which device it is."""
+"""Connects to an export at an address and a port (`$3`); `$2` keeps which device it is."""
 DISCONNECT_NBD = '[ ! -e "$0" ] || { nbd-client -d "/dev/$(cat "$0")" >&2; rm -f "$0"; }'
 FIND_NBD = (
     'disk=$(cat "$0" 2>/dev/null); [ -n "$disk" ] && [ -e "/sys/block/$disk/pid" ] && echo "/dev/$disk"'

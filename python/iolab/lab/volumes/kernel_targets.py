@@ -34,6 +34,8 @@ class Export:
     """The name of the one that is let in."""
     address: str
     """Where it listens."""
+    port: int
+    """And at which port of TCP."""
     netns: str | None
     """Namespace of that address; None: the kernel's own."""
     in_memory: bool
@@ -76,7 +78,7 @@ def nvmet(export: Export) -> Made:
     """Return a subsystem of nvmet."""
     words = (export.target, export.initiator, export.address, export.path, str(export.number))
     buffered = export.in_memory or export.volume.cache == "buffered"
-    do = (*words, "off" if buffered else "on", export.netns or "")
+    do = (*words, "off" if buffered else "on", export.netns or "", str(export.port))
     made = Run(Command(("sh", "-c", START_NVMET, *do)), Command(("sh", "-c", END_NVMET, *words)))
     enabled = f"/sys/kernel/config/nvmet/subsystems/{export.target}/namespaces/1/enable"
     shown = Reading(Command(("cat", enabled)), Value())
@@ -91,7 +93,7 @@ def nbd(export: Export, pid_file: str) -> Made:
             "qemu-nbd",
             *("--fork", "--persistent", "--shared", "1", "--format", "raw"),
             *("--cache", "writeback" if buffered else "none"),
-            *("--bind", export.address, "--port", str(NBD_PORT), "--export-name", export.name),
+            *("--bind", export.address, "--port", str(export.port), "--export-name", export.name),
             *("--pid-file", pid_file, export.path),
         ),
         export.netns,

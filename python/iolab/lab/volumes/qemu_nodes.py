@@ -6,8 +6,7 @@ from iolab.experiment.links import Volume
 from iolab.experiment.machines import Disk, DiskCache
 from iolab.lab.guests.guest import GuestLun
 from iolab.lab.topology import Endpoint
-from iolab.lab.volumes.exports import PORT, initiator_name, target_name
-from iolab.lab.volumes.kernel_targets import NBD_PORT
+from iolab.lab.volumes.exports import initiator_name, target_name
 
 DIRECT = "cache.direct=on"
 DAEMON_CACHES: Mapping[DiskCache | None, str] = {
@@ -25,16 +24,16 @@ def throttled(disk: Disk) -> tuple[tuple[str, int], ...]:
     return tuple((word, most) for word, most in limits if most is not None)
 
 
-def lun_of(name: str, volume: Volume, way: tuple[Endpoint, Endpoint], number: int = 0) -> GuestLun:
-    """Return what QEMU, at the far end of a way, logs in to; `number` tells secrets of one QEMU apart."""
+def lun_of(name: str, volume: Volume, way: tuple[Endpoint, Endpoint], port: int, number: int = 0) -> GuestLun:
+    """Return what QEMU, at the far end of a way, logs in to, at a port; `number` tells secrets of one QEMU apart."""
     target, initiator = way
     if volume.export == "nbd":
-        server = (("server.type", "inet"), ("server.host", target.address), ("server.port", str(NBD_PORT)))
+        server = (("server.type", "inet"), ("server.host", target.address), ("server.port", str(port)))
         return GuestLun((("driver", "nbd"), *server, ("export", name)))
     options = [
         ("driver", "iscsi"),
         ("transport", "tcp"),
-        ("portal", f"{target.address}:{PORT}"),
+        ("portal", f"{target.address}:{port}"),
         ("target", target_name(name)),
         ("lun", "1"),
         ("initiator-name", initiator_name(initiator.machine)),

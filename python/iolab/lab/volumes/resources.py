@@ -16,7 +16,7 @@ from iolab.lab.readback.values import Value
 from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.attached import attached_resources
-from iolab.lab.volumes.exports import export_resources, way_of
+from iolab.lab.volumes.exports import export_resources, port_of, way_of
 from iolab.lab.volumes.places import FOLDER, holder_of, in_memory, node_of, volume_path
 from iolab.lab.volumes.qemu_nodes import lun_of, throttled
 
@@ -88,7 +88,8 @@ def started_with(machine: Machine) -> tuple[Disk, ...]:
 
 def _guest_disk(lab: Lab, topology: Topology, disk: Disk, number: int, prefix: str) -> GuestDisk:
     way = _way_of_hypervisor(lab, topology, disk)
-    lun = None if way is None else lun_of(disk.volume, lab.volumes[disk.volume], way, number)
+    volume = lab.volumes[disk.volume]
+    lun = None if way is None else lun_of(disk.volume, volume, way, port_of(lab, disk.volume), number)
     return GuestDisk(
         "" if lun else volume_path(disk.volume, prefix),
         serial_of(disk.volume),

@@ -1,7 +1,7 @@
 """The layers below a disk program: where each is counted, and its counters read by the agent of its kernel."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from iolab.agent.messages import Json
@@ -9,7 +9,7 @@ from iolab.errors import AgentError
 from iolab.experiment.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
-from iolab.lab.volumes.exports import by_kernel, control_socket, way_of
+from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
 from iolab.lab.volumes.places import RUN, door_of, holder_of, node_of, volume_path
 from iolab.trial.disk.figures import NS_PER_S
 from iolab.trial.disk.ledger import Counted, LayerName, Row
@@ -27,7 +27,6 @@ SHOW_DEVICE = (
 not in a kernel 6.1."""
 SHOW_LOOP = 'cat "/sys/class/block/$(basename "$(losetup -n -O NAME -j "$0" | head -n 1)")/stat"'
 SHOW_PROCESS = 'cat "/proc/$(cat "$0")/io"'
-PORTS: Mapping[str | None, int] = {"iscsi": 3260, "nvme-tcp": 4420, "nbd": 10809}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def _sources(site: Site, machine: str, disk: Disk) -> Iterator[Source | Callable
     if way is None:
         return
     target, initiator = way
-    peer = ("dst", target.address, "dport", "=", f":{PORTS[volume.export]}")
+    peer = ("dst", target.address, "dport", "=", f":{port_of(lab, disk.volume)}")
     yield Source("network", initiator.kernel, initiator.netns, ("ss", "-tinH", *peer), of_sockets)
     yield from _target(site, disk)
 

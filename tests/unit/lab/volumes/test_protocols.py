@@ -11,6 +11,7 @@ from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.resources import Resource, Run, StartGuest
+from iolab.lab.volumes.exports import port_of
 
 HEAD = """
 title: x
@@ -134,8 +135,8 @@ def test_a_secret_is_asked_for_by_the_target_and_known_to_the_hypervisor() -> No
         ),
         (
             "export: nvme-tcp",
-            "nqn.2026-01.net.iolab:v nqn.2026-01.net.iolab:dut 198.18.0.2 /var/tmp/iolab-v 1 off ",
-            "nqn.2026-01.net.iolab:v 198.18.0.2 nqn.2026-01.net.iolab:dut",
+            "nqn.2026-01.net.iolab:v nqn.2026-01.net.iolab:dut 198.18.0.2 /var/tmp/iolab-v 1 off  4420",
+            "nqn.2026-01.net.iolab:v 198.18.0.2 nqn.2026-01.net.iolab:dut 4420",
         ),
         (
             "export: nbd",
@@ -143,7 +144,7 @@ def test_a_secret_is_asked_for_by_the_target_and_known_to_the_hypervisor() -> No
                 "qemu-nbd --fork --persistent --shared 1 --format raw --cache writeback --bind 198.18.0.2 --port 10809 "
                 "--export-name v --pid-file /run/iolab-v.qemu-nbd /var/tmp/iolab-v"
             ),
-            "v 198.18.0.2 /run/iolab-v.nbd",
+            "v 198.18.0.2 /run/iolab-v.nbd 10809",
         ),
     ],
 )
@@ -158,6 +159,22 @@ def test_kernels_of_two_guests_speak_each_protocol(volume: str, target: str, dis
     assert set(attached.needs) == {"export:v", "address:dut.eth1"}
     assert guest_in(lab).disks == (), "the hypervisor has nothing to do with it"
     assert lacks(lab) == []
+
+
+@pytest.mark.parametrize(
+    ("export", "holder", "ports"),
+    [
+        ("iscsi", "netns", [3260, 3261]),
+        ("iscsi", "vm", [3260, 3260]),
+        ("nvme-tcp", "vm", [4420, 4421]),
+        ("nbd", "netns", [10809, 10810]),
+    ],
+)
+def test_two_volumes_of_one_machine_are_behind_two_ports(export: str, holder: str, ports: list[int]) -> None:
+    """Each is a server of its own, and the second could not listen where the first does; LIO has both behind one."""
+    both = f"export: {export}}}, w: {{size: 64M, on: pc3, export: {export}"
+    lab = lab_of("{volume: v, via: kernel}, {volume: w, via: kernel}", both, holder=holder)
+    assert [port_of(lab, name) for name in ("v", "w")] == ports
 
 
 @pytest.mark.parametrize(
