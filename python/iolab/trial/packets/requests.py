@@ -20,6 +20,8 @@ DRAIN = {"quiet_ns": 10_000_000, "timeout_ns": 15_000_000_000}
 long until then: a queue of 100 000 frames is emptied in 10 s at 10 kpps."""
 GUEST_DRAIN = {"quiet_ns": 500_000_000, "timeout_ns": 15_000_000_000}
 """The same where virtual machines are on the way: emulated ones hold frames for 200 ms where the host is busy."""
+LONGEST_GAP_BYTES = 1518
+"""Of a gap frame, whatever the frames that it spaces (crates/engine/src/gap_frames.rs)."""
 TAGS = 1 << 16
 SET = "trial"
 """Name of the set of ports."""
@@ -48,10 +50,16 @@ def open_params(
                 "receive_cpu": placement.receivers.get(ref),
                 "send_priority": placement.sender_priority if sends and movable else None,
                 "receive_priority": placement.receiver_priority if receives and movable else None,
-                "frame_bytes": max(size for size, _ in sizes_of(measure)),
+                "frame_bytes": _longest_bytes(measure),
             }
         )
     return {"id": SET, "ports": [_present(port) for port in ports]}
+
+
+def _longest_bytes(measure: Packets) -> int:
+    """Return the longest frame that a port is to hold."""
+    longest = max(size for size, _ in sizes_of(measure))
+    return max(longest, LONGEST_GAP_BYTES) if measure.spacing == "gap-frames" else longest
 
 
 def run_params(

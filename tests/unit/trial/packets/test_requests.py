@@ -5,10 +5,10 @@ from tests.unit.trial.load_trials import ENDS, lab
 
 from iolab.agent.messages import Json
 from iolab.experiment.measures import Latency
-from iolab.lab.packets.placement import ways
+from iolab.lab.packets.placement import place, ways
 from iolab.lab.topology import make_topology
 from iolab.trial.packets.paths import may_choose
-from iolab.trial.packets.requests import run_params
+from iolab.trial.packets.requests import open_params, run_params
 
 
 @pytest.mark.parametrize(("keys", "line"), [({}, None), ({"spacing": "gap-frames"}, {"line_bps": 10**9})])
@@ -55,3 +55,16 @@ def test_headers_and_payload_are_what_the_file_says() -> None:
     assert asked["tunnel"] == {"kind": "vxlan", "source": "198.18.0.1", "destination": "198.18.0.3", "vni": 9}
     assert asked["payload"] == {"kind": "bytes", "hex": "ab"}
     assert asked["flow_order"] == {"kind": "seeded", "seed": 4}
+
+
+@pytest.mark.parametrize(("spacing", "longest"), [("clock", 64), ("gap-frames", 1518)])
+def test_a_port_has_room_for_the_frames_between_its_frames(spacing: str, longest: int) -> None:
+    """Gap frames are up to 1518 B long, however short those are that they space."""
+    measure = Latency.model_validate(
+        {"kind": "latency", "rate": "10kpps", "line_rate": "1Gbit", "spacing": spacing} | ENDS
+    )
+    made = lab()
+    directions = ways(made, make_topology(made), measure)
+    ports = open_params(measure, directions, place(directions, (0, 1)))["ports"]
+    assert isinstance(ports, list)
+    assert {one["frame_bytes"] for one in ports if isinstance(one, dict)} == {longest}
