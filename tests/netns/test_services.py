@@ -39,6 +39,21 @@ measure:
   ping: {kind: ping, from: a, to: b, duration: 1s}
 """
 
+UNMARKED = """
+lab:
+  machines:
+    a:
+      kind: netns
+      files: {page: one}
+      services:
+        http: {run: [env, -i, /bin/sh, -c, "trap : TERM; python3 -m http.server 8017"], ready: {listens: 8017}}
+    b: {kind: netns}
+  links: {lan: {ends: [a.eth0, b.eth0]}}
+measure:
+  ping: {kind: ping, from: a, to: b, duration: 200ms}
+factors: {machines.a.files.page: [one, two, three]}
+"""
+
 
 def ran(iolab: Iolab, folder: Path, text: str, *words: str) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Run an experiment; return how that ended, and the run's folder."""
@@ -70,6 +85,17 @@ def test_a_level_changes_a_file_and_its_service_alone(iolab: Iolab, tmp_path: Pa
     assert seen == {("one", 1.0), ("two", 2.0)}
     commands = (folder / "commands.jsonl").read_text()
     assert commands.count('"netns","add"') + commands.count('"netns", "add"') == 2
+
+
+def test_a_service_that_overwrites_its_environment_ends_before_the_next_begins(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """As nginx does with its title: the mark of iolab is gone then, and a server that stayed would keep the port."""
+    done, folder = ran(iolab, tmp_path, UNMARKED, "--blocks", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {trial["status"] for trial in trials(folder)} == {"ok"}
+    found = subprocess.run(["pgrep", "-f", "http.server 8017"], capture_output=True, text=True)
+    assert found.stdout == ""
 
 
 def test_a_change_that_does_not_hold_fails_the_trial(iolab: Iolab, tmp_path: Path) -> None:

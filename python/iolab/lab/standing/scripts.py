@@ -33,15 +33,23 @@ START_SERVICE = (
 )
 """Starts a service in a session of its own and waits until it is ready: `$1` says by what, `$2` which, `$3` for
 how many seconds it waits. At most 4 MiB of what it writes are kept."""
+SESSION = (
+    ' members() { [ -z "$leader" ] || grep -lsE "^[0-9]+ [(].*[)] [^ZX] [0-9]+ [0-9]+ $leader " /proc/[0-9]*/stat'
+    " | cut -d/ -f3; };"
+)
+"""What runs in the session of a service. nginx overwrites its environment with its title, and has no mark then."""
 END_SERVICE = (
     MARKED
-    + ' if pid=$(cat "$0.pid" 2>/dev/null) && marked | grep -qx "$pid"; then kill -TERM -- "-$pid" 2>/dev/null;'
-    + ' tries=0; while kill -0 -- "-$pid" 2>/dev/null && [ "$tries" -lt 40 ];'
-    + ' do tries=$((tries + 1)); sleep 0.05; done; kill -KILL -- "-$pid" 2>/dev/null; fi;'
-    + ' for one in $(marked); do kill -KILL "$one" 2>/dev/null; done;'
+    + SESSION
+    + ' leader=; pid=$(cat "$0.pid" 2>/dev/null); if [ -n "$pid" ] && marked | grep -x "$pid" >/dev/null;'
+    + ' then leader=$pid; kill -TERM -- "-$pid" 2>/dev/null; fi;'
+    + ' tries=0; while [ "$tries" -lt 80 ]; do left=$(members; marked); [ -n "$left" ] || break;'
+    + ' [ -n "$leader" ] && [ "$tries" -lt 40 ] || kill -KILL $left 2>/dev/null;'
+    + " tries=$((tries + 1)); sleep 0.05; done;"
     + ' rm -f "$0.pid" "$0.log"; rmdir "${0%/*}" 2>/dev/null; true'
 )
-"""Ends a service: it has two seconds after SIGTERM. What it left by forking away is killed."""
+"""Ends a service: it has two seconds after SIGTERM. Then what it left is killed, and its end waited for: the next one
+needs the port."""
 SHOW_SERVICE = MARKED + ' [ -z "$(marked)" ] || echo running'
 """Tells whether anything of it runs."""
 CHECK = '"$@" >/dev/null 2>&1 && echo holds'
