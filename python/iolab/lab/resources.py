@@ -204,8 +204,6 @@ class StartWire:
     """False: every frame comes apart."""
     priority: int | None = None
     """SCHED_FIFO priority of its thread, where its agent may give one; None: as other threads."""
-    apart: bool = False
-    """Whether its thread keeps one CPU, and others handle the frames that it gives."""
 
 
 @dataclass(frozen=True, slots=True)

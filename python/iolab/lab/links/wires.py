@@ -175,7 +175,7 @@ def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
     """Have every frame come apart where it gets a time of its own, and its thread a CPU before others then."""
     paced = is_paced(lab, link)
     priority = POLLING_PRIORITY if paced else None
-    return StartWire(wire_id(link), ends, super_frames=not paced, priority=priority, apart=paced)
+    return StartWire(wire_id(link), ends, super_frames=not paced, priority=priority)
 
 
 def _impairments(lab: Lab, topology: Topology, link: str, ports: Sequence[Port], wire: Resource) -> Resource:
