@@ -16,39 +16,37 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from iperf3_server import serving
+from wire_frames import frames
 from wire_path import (
+    APART,
+    DELAY,
     FAR,
     NEAR,
-    NOBODY,
     Recorder,
     Seen,
     counted,
     inside,
     paced,
+    sender,
     sequence_of,
     thread_cpu_ns,
+    unaccounted,
+    verdict,
     wired,
 )
 
 from iolab.agent.client import Agent
 from iolab.agent.wires import WayCounts
-from iolab.experiment.measures import Packets
-from iolab.lab.packets.placement import ways
 from iolab.run.hosts.host_agent import open_agent
 from iolab.store.read import load_run
-from iolab.trial.lab_access import Site
-from iolab.trial.packets.requests import open_params, run_params
 
-DELAY = "delay: 10ms"
 DELAY_NS = 10_000_000
-LEAST_FPS, LEAST_WHOLE_GBPS, LEAST_APART_GBPS = 0.9e6, 15.0, 3.0
+LEAST_WHOLE_GBPS, LEAST_APART_GBPS = 15.0, 3.0
 MOST_P50_NS, MOST_P99_BUSY_NS, MOST_P99_WAITING_NS = 1_000, 20_000, 40_000
 MOST_IDLE_RATIO, MOST_RATE_ERROR = 0.01, 1e-4
 WINDOWS = (
@@ -59,69 +57,6 @@ Z_99 = 2.576
 """Of a 99 % interval."""
 MOST_LEFT_OUT = 20
 """Pieces of the runs of losses."""
-
-
-def verdict(name: str, said: str, *, held: bool) -> bool:
-    """Print one line, and give back whether the bound held."""
-    print(f"{name:34} {said:78} {'holds' if held else 'MISSED'}", flush=True)
-    return held
-
-
-@contextmanager
-def sender(agent: Agent, site: Site, measure: Packets) -> Iterator[Callable[[float, float], dict[str, Any]]]:
-    """Open the sending port alone, and give what sends: frames per second, seconds."""
-    directions = ways(site.lab, site.topology, measure)
-    assert site.placement is not None
-    params = open_params(measure, directions, site.placement)
-    params["ports"] = [{**port, "halves": "send"} for port in params["ports"] if port["name"] == "near.eth0"]
-    agent.call("traffic.open", params)
-    macs = {way.name: NOBODY for way in directions}
-
-    def send(fps: float, seconds: float) -> dict[str, Any]:
-        asked = run_params(
-            measure, site.lab, directions, macs, fps=fps, duration_ns=int(seconds * 1e9), number=1
-        )
-        answer: Any = agent.call("traffic.run", {**asked, "receivers": []}, seconds + 30)
-        time.sleep(0.3)  # what is on the way arrives
-        sent: dict[str, Any] = answer["senders"][0]
-        return sent
-
-    try:
-        yield send
-    finally:
-        agent.call("traffic.close", {"id": params["id"]})
-
-
-def unaccounted(way: WayCounts) -> int:
-    """Return the frames that came in and of which nothing is known."""
-    lost = sum(stage.lost_frames for stage in way.stages)
-    known = way.left_frames + way.refused_frames + way.no_room_frames + way.held_frames + lost
-    return way.arrived_frames + way.copied_frames - known
-
-
-def frames(agent: Agent) -> bool:
-    """64 B as fast as they can be sent, by the faster path: the generator is not what is measured."""
-    most_fps, missing = 0.0, 0
-    for path in ("af_xdp", "af_packet"):
-        with (
-            wired(agent, f"{{{DELAY}}}") as (site, measure),
-            sender(agent, site, measure.model_copy(update={"path": path})) as send,
-        ):
-            rates = []
-            for _ in range(3):
-                before, began_ns = counted(agent)[0], thread_cpu_ns()
-                sent = send(1.6e6, 2)
-                used_ns, way = thread_cpu_ns() - began_ns, counted(agent)[0].since(before)
-                rates.append(way.left_frames * 1e9 / (sent["end_ns"] - sent["begin_ns"]))
-                missing += unaccounted(way)
-                unread = sent["offered_frames"] - way.arrived_frames
-                cost_ns = used_ns / max(1, way.left_frames)
-                print(
-                    f"  {path}: {rates[-1] / 1e6:.3f} Mpps, {cost_ns:.0f} ns of CPU a frame, {unread} not read"
-                )
-        most_fps = max(most_fps, statistics.median(rates))
-    said = f"{most_fps / 1e6:.2f} Mpps (least {LEAST_FPS / 1e6}), {missing} unaccounted"
-    return verdict("64 B frames through 10 ms", said, held=most_fps >= LEAST_FPS and missing == 0)
 
 
 def stream(seconds: int = 10) -> float:
@@ -138,7 +73,7 @@ def tcp(agent: Agent) -> bool:
     held = True
     for name, more, least in (
         ("TCP in super-frames", "mtu: 1500", LEAST_WHOLE_GBPS),
-        ("TCP, every frame apart", "mtu: 1500, offload: {tso: off, gso: off}", LEAST_APART_GBPS),
+        ("TCP, every frame apart", APART, LEAST_APART_GBPS),
     ):
         with wired(agent, f"{{{DELAY}}}", more, WINDOWS, scheduling="normal"):  # as beside streams
             before = counted(agent)
@@ -313,7 +248,7 @@ def survivors(agent: Agent, more: str) -> tuple[list[int], WayCounts]:
 def gso(agent: Agent) -> bool:
     """The same datagrams through the same wire, in super-frames and apart: the same come through."""
     whole, counts = survivors(agent, "mtu: 1500")
-    apart, counts_apart = survivors(agent, "mtu: 1500, offload: {tso: off, gso: off}")
+    apart, counts_apart = survivors(agent, APART)
     same = whole == apart and counts.stages == counts_apart.stages and len(whole) > 10_000
     said = (
         f"{len(whole)} and {len(apart)} of 20000 datagrams, the same: {whole == apart}; lost {counts.stages}"

@@ -12,18 +12,20 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import CDLL, get_errno
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from standing_lab import standing
 
 from iolab.agent.client import Agent
 from iolab.agent.wires import WayCounts, WireCounts
 from iolab.experiment.measures import Packets
+from iolab.lab.packets.placement import ways
 from iolab.trial.lab_access import Site
+from iolab.trial.packets.requests import open_params, run_params
 
 LAB = """
 lab:
@@ -34,6 +36,8 @@ lab:
 measure:
   it: {kind: latency, from: near.eth0, to: far.eth0, rate: 1kpps, scheduling: SCHEDULING}
 """
+APART = "mtu: 1500, offload: {tso: off, gso: off}"
+DELAY = "delay: 10ms"
 NOBODY = "02:00:00:00:00:99"
 """An address of no port."""
 NEAR, FAR = "iolab-near", "iolab-far"
@@ -62,6 +66,44 @@ def wired(
 def counted(agent: Agent) -> tuple[WayCounts, ...]:
     """Return what became of the frames of both ways."""
     return agent.ask(WireCounts, "wire.read", {"id": "wire:path"}).ways
+
+
+def verdict(name: str, said: str, *, held: bool) -> bool:
+    """Print one line, and give back whether the bound held."""
+    print(f"{name:34} {said:78} {'holds' if held else 'MISSED'}", flush=True)
+    return held
+
+
+@contextmanager
+def sender(agent: Agent, site: Site, measure: Packets) -> Iterator[Callable[[float, float], dict[str, Any]]]:
+    """Open the sending port alone, and give what sends: frames per second, seconds."""
+    directions = ways(site.lab, site.topology, measure)
+    assert site.placement is not None
+    params = open_params(measure, directions, site.placement)
+    params["ports"] = [{**port, "halves": "send"} for port in params["ports"] if port["name"] == "near.eth0"]
+    agent.call("traffic.open", params)
+    macs = {way.name: NOBODY for way in directions}
+
+    def send(fps: float, seconds: float) -> dict[str, Any]:
+        asked = run_params(
+            measure, site.lab, directions, macs, fps=fps, duration_ns=int(seconds * 1e9), number=1
+        )
+        answer: Any = agent.call("traffic.run", {**asked, "receivers": []}, seconds + 30)
+        time.sleep(0.3)  # what is on the way arrives
+        sent: dict[str, Any] = answer["senders"][0]
+        return sent
+
+    try:
+        yield send
+    finally:
+        agent.call("traffic.close", {"id": params["id"]})
+
+
+def unaccounted(way: WayCounts) -> int:
+    """Return the frames that came in and of which nothing is known."""
+    lost = sum(stage.lost_frames for stage in way.stages)
+    known = way.left_frames + way.refused_frames + way.no_room_frames + way.held_frames + lost
+    return way.arrived_frames + way.copied_frames - known
 
 
 @contextmanager

@@ -82,10 +82,11 @@ factors:
 """
 
 
-def test_a_wire_is_a_hop_of_the_balance_sheet(iolab: Iolab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("offload", ["{}", "{tso: off}"], ids=["taps", "veth pairs"])
+def test_a_wire_is_a_hop_of_the_balance_sheet(iolab: Iolab, tmp_path: Path, offload: str) -> None:
     """Every frame that did not arrive is named with what the wire did to it, and the delay is that of the wire."""
     path = tmp_path / "frames.yaml"
-    path.write_text(FORWARDING)
+    path.write_text(FORWARDING.replace("eth0], wire", f"eth0], offload: {offload}, wire"))
     done = iolab("run", path)
     assert done.returncode == 0, done.stderr + done.stdout
     folder = tmp_path / done.stdout.splitlines()[-1]
@@ -210,7 +211,7 @@ def test_an_ordinary_user_has_wires_too(unchanged_host: None) -> None:
     """Taps need no root in namespaces of one's own: a quarter of the datagrams is lost there as well."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         home = Path(folder)
-        (home / "wire.yaml").write_text(EXPERIMENT)
+        (home / "wire.yaml").write_text(EXPERIMENT.replace("eth0], wire", "eth0], offload: {tso: off}, wire"))
         shutil.chown(home, NOBODY, NOBODY)
         environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
         user: list[str | Path] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -226,6 +227,8 @@ def test_an_ordinary_user_has_wires_too(unchanged_host: None) -> None:
         lost = {}
         for record in load_run(home / done.stdout.splitlines()[-1]).trials:
             assert record.result.status is Status.OK, record.result.reason
+            said = {one.code for one in record.result.warnings}
+            assert {"wire-by-taps", "wire-unstamped"} <= said
             found = {metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole}
             lost[str(record.cell["links.west.wire"])] = found["loss_ratio"]
         assert lost == {"whole": 0, "losing": pytest.approx(0.25, abs=0.01)}

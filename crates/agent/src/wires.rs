@@ -3,9 +3,10 @@
 mod apart;
 
 use iolab_protocol::results::Done;
-use iolab_protocol::wire::{WireChange, WireCounts, WireEnd, WireName, WireRead, WireStart, WireStarted};
+use iolab_protocol::wire::{WireChange, WireCounts, WireName, WireRead, WireStart, WireStarted};
 use iolab_protocol::ErrorObject;
-use iolab_traffic::{open_end, RunningWire};
+use iolab_sys::tap::Unfinished;
+use iolab_traffic::{open_end, Arrival, Carrier, RunningWire};
 
 use crate::faults::Answer;
 use crate::host::Host;
@@ -29,16 +30,26 @@ pub fn start(host: &Host, params: &WireStart) -> Answer<WireStarted> {
         return Err(ErrorObject::params("the ends of a wire are two interfaces", params.id.as_str()));
     }
     let reserved = host.wires.reserve(&params.id)?;
-    let open = |end: &WireEnd| {
-        netns::within(end.netns.as_deref(), || open_end(&params.id, &end.interface, params.super_frames))
+    let open = |index: usize, by: Carrier| {
+        let end = &params.ends[index];
+        netns::within(end.netns.as_deref(), || open_end(&params.id, &end.interface, by))
     };
-    let taps = [open(&params.ends[0])?, open(&params.ends[1])?];
+    let both = |by: Carrier| Ok([open(0, by)?, open(1, by)?]);
+    let what = if params.super_frames { Unfinished::SuperFrames } else { Unfinished::Checksums };
+    // Whose frames' times count comes before all others.
+    let arrival = if params.priority.is_some() { Arrival::Apart } else { Arrival::Joined };
+    let (ends, no_veth) =
+        match params.veth_frame_bytes.map(|frame_bytes| both(Carrier::Veth(frame_bytes, arrival))) {
+            None => (both(Carrier::Tap(what))?, None),
+            Some(Ok(ends)) => (ends, None),
+            Some(Err(error)) => (both(Carrier::Tap(what))?, Some(error.message)),
+        };
     let (cpu, not_apart) = match params.apart.then(|| apart::seat(params, host.wires.len())) {
         None => (params.cpu, None),
         Some(Ok(cpu)) => (Some(cpu), None),
         Some(Err(why)) => (params.cpu, Some(why)),
     };
-    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, taps)?;
+    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, ends, no_veth)?;
     let started = WireStarted { not_apart, ..wire.describe() };
     reserved.fill(wire);
     Ok(started)

@@ -118,18 +118,18 @@ impl Interface {
 
 const LINK: usize = 16; // struct ifinfomsg
 const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
+pub(crate) const IFLA_IFNAME: u16 = 3;
+pub(crate) const IFLA_MTU: u16 = 4;
 const IFLA_STATS64: u16 = 23;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_FD: u16 = 1;
 const IFLA_XDP_FLAGS: u16 = 3;
 const IFLA_XDP_PROG_ID: u16 = 4;
-const NLA_F_NESTED: u16 = 0x8000;
+pub(crate) const NLA_F_NESTED: u16 = 0x8000;
 
 /// A request about the link of that number.
-fn link_request(kind: u16, flags: i32, index: u32) -> Request {
+pub(crate) fn link_request(kind: u16, flags: i32, index: u32) -> Request {
     let mut body = [0; LINK];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
     Request::new(kind, flags, &body)
@@ -147,7 +147,7 @@ fn ask_through(socket: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
 
 /// Sets (a program's descriptor) or removes (-1) the XDP program that is attached by netlink.
 pub(crate) fn set_program(index: u32, program: i32, flags: u32) -> std::io::Result<()> {
-    let nested = Request::nested()
+    let nested = Request::inner(&[])
         .attribute(IFLA_XDP_FD, &program.to_ne_bytes())
         .attribute(IFLA_XDP_FLAGS, &flags.to_ne_bytes());
     let request = link_request(libc::RTM_SETLINK, libc::NLM_F_ACK, index);

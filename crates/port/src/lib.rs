@@ -9,6 +9,7 @@
 extern crate self as iolab_port; // what tests share names the crate as its users do
 
 mod bpf;
+mod end;
 mod error;
 mod interface;
 mod live;
@@ -20,10 +21,12 @@ mod port;
 mod ring;
 mod route;
 mod tap;
+mod veth;
 mod watch;
 mod xdp;
 
 pub use bpf::{Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
+pub use end::End;
 pub use error::PortError;
 pub use interface::{AttachedProgram, Interface, InterfaceCounters, InterfaceEye};
 pub use live::{BpfLive, BpfLiveTx};
@@ -35,5 +38,6 @@ pub use port::{
     receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,
 };
 pub use tap::{Given, TapFrame, TapPort};
+pub use veth::{Arrival, VethPort};
 pub use watch::{Beyond, FlowKey, Hook, KernelWatch, Mechanism, LAG_US, MOST_FLOWS, SHORTEST_FLOW_WINDOW_US};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

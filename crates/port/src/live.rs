@@ -64,6 +64,13 @@ impl BpfLive {
     }
 }
 
+impl BpfLiveTx {
+    /// Frames that the next flush sends.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
 /// The sending half of a port of live frames.
 #[derive(Debug)]
 pub struct BpfLiveTx {

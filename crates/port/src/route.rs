@@ -19,9 +19,9 @@ impl Request {
         Self(bytes)
     }
 
-    /// Attributes for inside of another.
-    pub(crate) const fn nested() -> Self {
-        Self(Vec::new())
+    /// Attributes for inside of another, which may begin with a structure.
+    pub(crate) fn inner(body: &[u8]) -> Self {
+        Self(body.to_vec())
     }
 
     /// All that it is made of.

@@ -25,6 +25,10 @@ pub struct WireStart {
     pub ends: [WireEnd; 2],
     /// Whether super-frames are carried whole; otherwise each frame comes apart.
     pub super_frames: bool,
+    /// Each end is a veth pair for frames of up to so many bytes (without FCS), where this kernel has what that needs; absent:
+    /// a tap. Only where every frame comes apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub veth_frame_bytes: Option<usize>,
     /// The CPU of its thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
@@ -42,12 +46,8 @@ pub struct WireStart {
 pub struct WireStarted {
     /// Whether super-frames of UDP are carried whole too.
     pub udp_super_frames: bool,
-    /// Why the kernel does not stamp frames as they come, so that the thread does when it reads them; absent: it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unstamped: Option<String>,
-    /// Why its thread runs as other threads although it was given a priority; absent: it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unprioritised: Option<String>,
+    /// What carries its frames.
+    pub carried: WireCarried,
     /// Why the CPU of its thread handles the frames that it gives although others were to; absent: they do, or were not to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_apart: Option<String>,
@@ -56,6 +56,23 @@ pub struct WireStarted {
     pub cpu: Option<usize>,
     /// When it was in place [ns].
     pub begin_ns: u64,
+}
+
+/// What carries the frames of a wire, and what it has not that it was to have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireCarried {
+    /// What frames come from and go to, in words.
+    pub path: String,
+    /// Why its ends are taps although veth pairs were asked for; absent: they are what was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_veth: Option<String>,
+    /// Why the kernel does not stamp frames as they come, so that the thread does when it reads them; absent: it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unstamped: Option<String>,
+    /// Why its thread runs as other threads although it was given a priority; absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprioritised: Option<String>,
 }
 
 /// What a wire does to frames of one way.
@@ -181,6 +198,10 @@ pub struct WayCounts {
     /// Of the lost frames, those that were copies: their originals went on.
     #[serde(default)]
     pub lost_copies_frames: u64,
+    /// Frames that left the interface, as it counts, and were lost before they arrived here: the thread had not read those
+    /// before them.
+    #[serde(default)]
+    pub unread_frames: u64,
     /// What each kind of stage lost, changes of the wire included.
     pub stages: Vec<StageLoss>,
 }
@@ -206,6 +227,9 @@ pub struct WireCounts {
     /// When its thread was kept from its CPU.
     #[serde(default)]
     pub stalls: WireStalls,
+    /// What carries its frames.
+    #[serde(default)]
+    pub carried: WireCarried,
     /// Before they were counted [ns].
     pub begin_ns: u64,
     /// After they were counted [ns].

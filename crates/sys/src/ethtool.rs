@@ -9,7 +9,9 @@ use crate::socket;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_STATS: u32 = 1;
+const ETH_SS_FEATURES: u32 = 4;
 const NAME_BYTES: usize = 32;
 
 /// The kernel writes as many statistics as there are when it is asked, not as many as there is room for; when the
@@ -62,6 +64,39 @@ pub fn queues(name: &str) -> (u32, u32) {
         Ok(()) => ((channels[5] + channels[8]).max(1), (channels[6] + channels[8]).max(1)),
         Err(_) => (1, 1),
     }
+}
+
+/// Turns features of an interface on and off by their names, as `ethtool -k` shows them; those that it does not have, or that
+/// are fixed, stay as they are.
+///
+/// # Errors
+/// When there is no such interface, or the kernel refuses.
+pub fn set_features(name: &str, switches: &[(&str, bool)]) -> io::Result<()> {
+    let socket = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let mut sets = [ETHTOOL_GSSET_INFO, 0, 0, 0, 0];
+    let (low, high) = if cfg!(target_endian = "little") { (2, 3) } else { (3, 2) };
+    (sets[low], sets[high]) = (1 << ETH_SS_FEATURES, 0);
+    // SAFETY: one set is asked for, whose length is one word.
+    unsafe { ethtool(&socket, name, &mut sets) }?;
+    let count =
+        usize::try_from(sets[4]).ok().filter(|&count| count <= 4096).ok_or(io::ErrorKind::InvalidData)?;
+    let mut names = vec![0; 3 + count * NAME_BYTES / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, sets[4]]);
+    // SAFETY: the features of a kernel are a fixed number, for which there is room.
+    unsafe { ethtool(&socket, name, &mut names) }?;
+    // cmd, number of blocks, and for each: which of its 32 features are set, and to what
+    let mut asked = vec![0u32; 2 + count.div_ceil(32) * 2];
+    asked[..2].copy_from_slice(&[ETHTOOL_SFEATURES, u32::try_from(count.div_ceil(32)).unwrap_or(0)]);
+    for (index, words) in names[3..].chunks_exact(NAME_BYTES / 4).enumerate() {
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0);
+        let bytes: Vec<u8> = bytes.collect();
+        let Some((_, on)) = switches.iter().find(|(switch, _)| switch.as_bytes() == bytes) else { continue };
+        let (block, bit) = (2 + index / 32 * 2, 1 << (index % 32));
+        asked[block] |= bit;
+        asked[block + 1] |= if *on { bit } else { 0 };
+    }
+    // SAFETY: the kernel reads as many blocks as are stated, and writes none.
+    unsafe { ethtool(&socket, name, &mut asked) }
 }
 
 /// Asks an interface's driver; the answer is written over the question in `words`.

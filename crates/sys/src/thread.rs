@@ -1,6 +1,8 @@
 //! Where the calling thread runs: its CPU, its priority, its network namespace.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 
 use crate::check;
 
@@ -81,6 +83,25 @@ pub fn among_others() -> io::Result<()> {
 pub fn leave_network() -> io::Result<()> {
     // SAFETY: takes a flag and changes nothing but this thread's namespace.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
+/// A new network namespace, which the calling thread is in from now on.
+///
+/// # Errors
+/// When it has no right to.
+pub fn new_network() -> io::Result<File> {
+    leave_network()?;
+    File::open("/proc/thread-self/ns/net")
+}
+
+/// Moves the calling thread to a network namespace.
+///
+/// # Errors
+/// When it has no right to, or the file is none.
+pub fn enter_network(namespace: &File) -> io::Result<()> {
+    // SAFETY: takes a descriptor that is open and a flag, and changes nothing but this thread's namespace.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
     Ok(())
 }
 

@@ -28,7 +28,8 @@ mod wire;
 
 pub use capture::{start_capture, RunningCapture};
 pub use device::RunningDevice;
+pub use iolab_port::Arrival;
 pub use ports::{attached_program, OpenPort};
 pub use set::PortSet;
 pub use watch::{check as check_watch, open_eye, Eye, RunningWatch};
-pub use wire::{open_end, RunningWire};
+pub use wire::{open_end, Carrier, RunningWire};

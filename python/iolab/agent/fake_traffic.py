@@ -254,7 +254,8 @@ class FakeTraffic:
     def _start_wire(self, params: dict[str, Json]) -> Json:
         self.wires[params["id"]] = []
         seat: dict[str, Json] = {"cpu": 1} if params.get("apart") else {}
-        return {"udp_super_frames": True, **seat, "begin_ns": self.clock.now_ns()}
+        carried = {"path": "simulated"}
+        return {"udp_super_frames": True, "carried": carried, **seat, "begin_ns": self.clock.now_ns()}
 
     def _change_wire(self, params: dict[str, Json]) -> Json:
         self._read_wire(params)
@@ -275,6 +276,7 @@ class FakeTraffic:
             "ways": [counts, counts],
             "does": does,
             "stalls": stalls,
+            "carried": {"path": "simulated"},
             "begin_ns": now_ns,
             "end_ns": now_ns,
         }

@@ -44,6 +44,8 @@ class WayCounts:
     """Frames that left over 1 ms after they were due."""
     latest_ns: Count = 0
     """The longest such time, since the wire was made [ns]."""
+    unread_frames: Count = 0
+    """Frames that left the interface, as it counts, and were lost before they came in."""
     lost_copies_frames: Count = 0
     """Of the lost frames, those that were copies: their originals went on."""
     stages: tuple[StageLoss, ...] = ()
@@ -66,8 +68,24 @@ class WayCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WireCarried:
+    """What carries the frames of a wire, and what it has not that it was to have."""
+
+    path: str = ""
+    """What frames come from and go to, in words."""
+    no_veth: str | None = None
+    """Why its ends are taps although veth pairs were asked for."""
+    unstamped: str | None = None
+    """Why the kernel does not stamp frames as they come."""
+    unprioritised: str | None = None
+    """Why its thread has no real-time priority although it was to have one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WireCounts:
     """What became of all frames of a wire."""
 
     ways: tuple[WayCounts, ...]
     """From the first end to the second, and back."""
+    carried: WireCarried = WireCarried()
+    """What carries them."""

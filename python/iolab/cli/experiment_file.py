@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,8 @@ from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.product import names
 from iolab.lab.hosts.facts import Facts
+from iolab.lab.links.carriers import Carrier, carrier_of
+from iolab.lab.links.link_topology import is_ours
 from iolab.lab.topology import make_topology
 from iolab.parts.registry import measure_kinds
 from iolab.plan.at_once import parts_of
@@ -73,6 +75,11 @@ EMULATORS = {
     "auto": "iolab (in user space: repeatable, and super-frames are impaired frame by frame)",
     "iolab": "iolab, as asked for",
     "netem": "the kernel's netem, as asked for (its chance has no seed, and super-frames are impaired whole)",
+}
+CARRIED: Mapping[Carrier, str] = {
+    "veth": "carried by veth pairs with rings (AF_XDP, BPF): every frame comes apart (tso: off); by taps without root",
+    "whole": "carried by taps, super-frames whole; with offload: {tso: off} by veth pairs, which carry more frames",
+    "apart": "carried by taps, every frame apart",
 }
 NOT_ASKED = (
     "  the CPUs of {host} are not known before a run: `iolab run` reads them first, and may pin what is there to "
@@ -280,9 +287,12 @@ def _print_emulators(experiment: Experiment, decided: Plan) -> None:
     resolver = Resolver(experiment)
     told: dict[str, None] = {}
     for step in decided.steps[:STEPS_READ]:
-        for name, link in resolver.setup(decided.cell(step)).lab.links.items():
+        lab = resolver.setup(decided.cell(step)).lab
+        for name, link in lab.links.items():
             if link.wire is not None:
                 told[f"  {name}: emulated by {EMULATORS[link.wire.emulator]}"] = None
+            if is_ours(lab, name):
+                told[f"  {name}: {CARRIED[carrier_of(lab, name)]}"] = None
     for line in told:
         say(line)
 

@@ -235,6 +235,8 @@ def _wire(method: str, wire: str, params: Mapping[str, object] | None = None) ->
 def _wire_ends(action: StartWire) -> dict[str, object]:
     ends = [{"netns": netns, "interface": interface} for netns, interface in action.ends]
     thread: dict[str, object] = {} if action.priority is None else {"priority": action.priority}
+    if action.veth_frame_bytes is not None:
+        thread["veth_frame_bytes"] = action.veth_frame_bytes
     return {"ends": ends, "super_frames": action.super_frames, **thread}
 
 

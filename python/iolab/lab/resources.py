@@ -202,6 +202,8 @@ class StartWire:
     """Network namespace and name of each interface."""
     super_frames: bool = True
     """False: every frame comes apart."""
+    veth_frame_bytes: int | None = None  # without FCS
+    """The longest frame, where its ends are to be veth pairs; None: taps."""
     priority: int | None = None
     """SCHED_FIFO priority of its thread, where its agent may give one; None: as other threads."""
 
@@ -339,18 +341,7 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
                 keys.append(f"setting:{netns or ''}:{path}")
             case Run(undo=Command()):
                 keys.append(resource.key)
-            case (
-                Run()
-                | Tell()
-                | PinNapi()
-                | StartDevice()
-                | StartWire()
-                | ImpairWire()
-                | StartGuest()
-                | PinGuest()
-                | SpreadInterrupts()
-                | TuneProcessors()
-            ):
+            case _:
                 pass
     return tuple(dict.fromkeys(keys))
 

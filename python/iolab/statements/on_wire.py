@@ -80,6 +80,30 @@ class WireLate(Warning):
     """All that left."""
 
 
+class WireUnprioritised(Warning):
+    """The thread of a wire has no real-time priority, although it was to have one."""
+
+    code = "wire-unprioritised"
+    link: Name
+    reason: Quoted
+
+
+class WireUnstamped(Warning):
+    """The kernel does not stamp the frames of a wire as they come: they count from when they are read."""
+
+    code = "wire-unstamped"
+    link: Name
+    reason: Quoted
+
+
+class WireByTaps(Warning):
+    """The ends of a wire are taps, although veth pairs were to carry more frames a second."""
+
+    code = "wire-by-taps"
+    link: Name
+    reason: Quoted
+
+
 class WatchStolen(Warning):
     """CPUs were stolen while windows were counted."""
 

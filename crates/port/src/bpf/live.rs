@@ -97,8 +97,7 @@ struct Kept {
 impl Kept {
     fn new(program: &Program) -> Result<Self, PortError> {
         let keep = || {
-            iolab_sys::thread::leave_network()?;
-            let _namespace = File::open("/proc/thread-self/ns/net")?;
+            let _namespace = iolab_sys::thread::new_network()?;
             Ok(Self { _link: link_generic(program, LOOPBACK_INDEX)?, _namespace })
         };
         // In a thread of its own, which ends with the namespace it was moved to.

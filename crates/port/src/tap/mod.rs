@@ -17,7 +17,7 @@ use crate::error::PortError;
 const QUEUE_FRAMES: u16 = 16_384;
 
 /// struct virtio_net_hdr, before each frame [bytes].
-const TAP_HEADER_BYTES: usize = 10;
+pub(crate) const TAP_HEADER_BYTES: usize = 10;
 
 /// A tap interface, gone when dropped.
 #[derive(Debug)]

@@ -45,7 +45,7 @@ impl Filter {
             Err(seen) => return Err(PortError::of(DOING, "netlink")(seen)),
         };
         let this = Self { socket, index, parent, made_clsact };
-        let options = Request::nested()
+        let options = Request::inner(&[])
             .attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes())
             .attribute(TCA_BPF_NAME, b"iolab_watch\0")
             .attribute(TCA_BPF_FLAGS, &DIRECT_ACTION.to_ne_bytes());

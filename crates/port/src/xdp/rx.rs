@@ -1,5 +1,6 @@
 //! Receives through AF_XDP sockets, one per queue of the interface, fed by an XDP program that stamps each frame.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use iolab_sys::clock;
@@ -43,6 +44,11 @@ impl AfXdpRx {
     pub(super) fn new(program: ReceiveProgram, queues: Vec<Queue>, path: Path, frames: u32) -> Self {
         let batch = Vec::with_capacity(queues.len() * frames as usize);
         Self { program, queues, path, batch, polled_ns: 0, turn: 0, stats: RxStats::default() }
+    }
+
+    /// To wait for frames of the first queue.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.queues[0].socket.raw_fd()
     }
 
     fn take(&mut self, index: usize, frames: usize) {

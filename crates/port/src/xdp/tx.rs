@@ -53,6 +53,11 @@ impl AfXdpTx {
         }
     }
 
+    /// Frames that the next flush sends.
+    pub(crate) fn waiting(&self) -> usize {
+        self.rings.tx.outstanding() as usize
+    }
+
     /// Takes back the frames the kernel is done with.
     #[inline]
     fn reap(&mut self) {

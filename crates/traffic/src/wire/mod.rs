@@ -1,4 +1,4 @@
-//! A wire: two taps and a thread that carries frames between them as its impairments say. They can be changed while it runs.
+//! A wire: two ends and a thread that carries frames between them as its impairments say. They can be changed while it runs.
 
 mod filter;
 mod pressure;
@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use iolab_engine::Nanos;
-use iolab_port::TapPort;
+use iolab_port::{Arrival, End, TapPort, VethPort};
 use iolab_protocol::impairment::Impairment;
-use iolab_protocol::wire::{WireCounts, WireStart, WireStarted, WireWay};
+use iolab_protocol::wire::{WireCarried, WireCounts, WireStart, WireStarted, WireWay};
 use iolab_protocol::{ErrorCode, ErrorObject};
 use iolab_sys::clock;
 use iolab_sys::tap::Unfinished;
@@ -41,23 +41,24 @@ pub struct RunningWire {
 }
 
 impl RunningWire {
-    /// Carry frames between two taps.
+    /// Carry frames between two ends. `no_veth` says why they are taps although veth pairs were asked for.
     ///
     /// # Errors
-    /// The error of a reply; the taps are gone then.
-    pub fn start(params: &WireStart, taps: [TapPort; 2]) -> Result<Self, ErrorObject> {
+    /// The error of a reply; the ends are gone then.
+    pub fn start(params: &WireStart, ends: [End; 2], no_veth: Option<String>) -> Result<Self, ErrorObject> {
         let nothing = WireWay { impairments: Vec::new(), seed: 1, memory_bytes: FIRST_MEMORY };
         let start = Nanos(clock::now_ns());
         let ways = [Way::new(Does::new(&nothing, 0, start)?), Way::new(Does::new(&nothing, 1, start)?)];
-        let udp_super_frames = taps.iter().all(|tap| tap.udp_super_frames);
-        let unstamped = taps.iter().find_map(TapPort::unstamped);
+        let udp_super_frames = ends.iter().all(End::udp_super_frames);
+        let unstamped = ends.iter().find_map(End::unstamped);
+        let path = ends[0].path();
         let refused = |error: std::io::Error| {
             let message = format!("starting wire '{}': {error}", params.id);
             ErrorObject::new(ErrorCode::Refused, message)
         };
         let (desk, letters) = Desk::new().map_err(refused)?;
         let (work, seat) =
-            (Work::new(taps, ways, letters), Seat { cpu: params.cpu, priority: params.priority });
+            (Work::new(ends, ways, letters), Seat { cpu: params.cpu, priority: params.priority });
         let (seated, taken) = channel();
         let run = move || {
             let refusal = seat.take().map_err(|error| format!("keeping it on a CPU: {error}"))?;
@@ -66,9 +67,10 @@ impl RunningWire {
             catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_else(crashed)
         };
         let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
+        let carried = WireCarried { path, no_veth, unstamped, unprioritised: None };
         let started = WireStarted {
             udp_super_frames,
-            unstamped,
+            carried,
             cpu: params.cpu,
             begin_ns: clock::now_ns(),
             ..<_>::default()
@@ -76,7 +78,7 @@ impl RunningWire {
         let mut this =
             Self { id: params.id.clone(), started, does: Default::default(), desk, thread: Some(thread) };
         this.read(None)?; // it runs, or says why not
-        this.started.unprioritised = taken.try_recv().ok().flatten();
+        this.started.carried.unprioritised = taken.try_recv().ok().flatten();
         Ok(this)
     }
 
@@ -109,7 +111,8 @@ impl RunningWire {
         self.desk.post(Letter::Count(stalls_since_ns, answer));
         let told = answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("reading", why))?;
         let (ways, stalls) = *told;
-        Ok(WireCounts { ways, does: self.does.clone(), stalls, begin_ns, end_ns: clock::now_ns() })
+        let (carried, does) = (self.started.carried.clone(), self.does.clone());
+        Ok(WireCounts { ways, does, stalls, carried, begin_ns, end_ns: clock::now_ns() })
     }
 
     /// Why there was no answer.
@@ -134,12 +137,25 @@ impl Drop for RunningWire {
     }
 }
 
+/// What carries the frames at an end.
+#[derive(Debug, Clone, Copy)]
+pub enum Carrier {
+    /// A tap; super-frames whole or apart.
+    Tap(Unfinished),
+    /// A veth pair, for frames of up to so many bytes.
+    Veth(usize, Arrival),
+}
+
 /// Make an end of wire `id` in the calling thread's namespace.
 ///
 /// # Errors
 /// The error of a reply.
-pub fn open_end(id: &str, interface: &str, super_frames: bool) -> Result<TapPort, ErrorObject> {
-    let what = if super_frames { Unfinished::SuperFrames } else { Unfinished::Checksums };
-    TapPort::open(interface, what)
-        .map_err(|error| port_refused(&format!("starting wire '{id}'"), interface, &error))
+pub fn open_end(id: &str, interface: &str, by: Carrier) -> Result<End, ErrorObject> {
+    let opened = match by {
+        Carrier::Tap(what) => TapPort::open(interface, what).map(End::Tap),
+        Carrier::Veth(frame_bytes, arrival) => {
+            VethPort::open(interface, frame_bytes, arrival).map(|port| End::Veth(Box::new(port)))
+        }
+    };
+    opened.map_err(|error| port_refused(&format!("starting wire '{id}'"), interface, &error))
 }

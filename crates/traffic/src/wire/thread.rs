@@ -8,7 +8,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 
 use iolab_engine::Nanos;
-use iolab_port::{PortError, TapPort};
+use iolab_port::{End, PortError};
 use iolab_protocol::wire::{WayCounts, WireStalls};
 use iolab_sys::clock::{self, StampClock};
 use iolab_sys::{socket, thread};
@@ -130,7 +130,7 @@ impl Desk {
 
 /// What the thread works with.
 pub struct Work {
-    taps: [TapPort; 2],
+    ends: [End; 2],
     ways: [Way; 2],
     letters: Letters,
     clock: StampClock,
@@ -145,8 +145,8 @@ pub struct Work {
 }
 
 /// Where the frames of a way come from, and where they go.
-fn ends(taps: &mut [TapPort; 2], way: usize) -> (&mut TapPort, &mut TapPort) {
-    let [first, second] = taps;
+fn from_to(ends: &mut [End; 2], way: usize) -> (&mut End, &mut End) {
+    let [first, second] = ends;
     if way == 0 {
         (first, second)
     } else {
@@ -155,10 +155,10 @@ fn ends(taps: &mut [TapPort; 2], way: usize) -> (&mut TapPort, &mut TapPort) {
 }
 
 impl Work {
-    /// Carry frames between two taps.
-    pub fn new(taps: [TapPort; 2], ways: [Way; 2], letters: Letters) -> Self {
+    /// Carry frames between two ends.
+    pub fn new(ends: [End; 2], ways: [Way; 2], letters: Letters) -> Self {
         Self {
-            taps,
+            ends,
             ways,
             letters,
             clock: StampClock::new(),
@@ -187,7 +187,7 @@ impl Work {
             }
             if self.letters.waiting.load(Ordering::Acquire) {
                 self.stalls.waited(now_ns);
-                if self.open() {
+                if self.open().map_err(|error| error.to_string())? {
                     return Ok(());
                 }
                 self.stalls.skip(self.clock.now_ns());
@@ -205,7 +205,7 @@ impl Work {
         if self.spaced {
             return self.carry_spaced();
         }
-        let [first, second] = &mut self.taps;
+        let [first, second] = &mut self.ends;
         let [there, back] = &mut self.ways;
         let clock = &mut self.clock;
         let given = there.give(second, clock, GIVE_BATCH)? + back.give(first, clock, GIVE_BATCH)?;
@@ -225,7 +225,7 @@ impl Work {
         let mut done = 0;
         let mut due = Nanos::MAX;
         for (place, way) in self.ways.iter_mut().enumerate().filter(|(_, way)| way.spaces()) {
-            let (from, to) = ends(&mut self.taps, place);
+            let (from, to) = from_to(&mut self.ends, place);
             self.stalls.waited(clock.now_ns());
             done += way.take(from, clock, SPACED_READ_BATCH)?;
             self.stalls.called(clock.now_ns());
@@ -238,7 +238,7 @@ impl Work {
             return Ok(done);
         }
         for (place, way) in self.ways.iter_mut().enumerate().filter(|(_, way)| !way.spaces()) {
-            let (from, to) = ends(&mut self.taps, place);
+            let (from, to) = from_to(&mut self.ends, place);
             done += way.take(from, clock, 1)?;
             self.stalls.called(clock.now_ns());
             done += way.give(to, clock, 1)?;
@@ -298,7 +298,10 @@ impl Work {
 
     /// Sleep until a frame or a letter comes, so long at most, and note how long it really was.
     fn sleep(&mut self, begin_ns: u64, asked_ns: u64) -> io::Result<()> {
-        let fds = [self.taps[0].fd(), self.taps[1].fd(), self.letters.bell.as_raw_fd()];
+        if self.ends.iter().any(End::has_more) {
+            return Ok(());
+        }
+        let fds = [self.ends[0].fd(), self.ends[1].fd(), self.letters.bell.as_raw_fd()];
         let before_ns = self.rest.as_ref().map(|_| clock::thread_ns());
         self.stalls.waited(self.clock.now_ns());
         let found = socket::wait_readable_ns(&fds, asked_ns)?;
@@ -315,7 +318,7 @@ impl Work {
     }
 
     /// Do what letters ask for; whether it is the end.
-    fn open(&mut self) -> bool {
+    fn open(&mut self) -> Result<bool, PortError> {
         self.letters.waiting.store(false, Ordering::Release);
         let mut bell = [0; 64];
         while matches!((&self.letters.bell).read(&mut bell), Ok(64)) {}
@@ -328,12 +331,23 @@ impl Work {
                     let _ = done.send(());
                 }
                 Letter::Count(stalls_since_ns, answer) => {
-                    let counts = [self.ways[0].counts(), self.ways[1].counts()];
+                    let counts = [self.counts(0)?, self.counts(1)?];
                     let _ = answer.send(Box::new((counts, self.stalls.told(stalls_since_ns))));
                 }
-                Letter::Stop => return true,
+                Letter::Stop => return Ok(true),
             }
         }
-        false
+        Ok(false)
+    }
+
+    /// What became of the frames of a way: what its ends lost is known to them alone.
+    fn counts(&mut self, way: usize) -> Result<WayCounts, PortError> {
+        let mut counts = self.ways[way].counts();
+        let (from, to) = from_to(&mut self.ends, way);
+        let refused_frames = to.refused_frames()?.min(counts.left_frames);
+        counts.left_frames -= refused_frames;
+        counts.refused_frames += refused_frames;
+        counts.unread_frames = from.unread_frames()?;
+        Ok(counts)
     }
 }

@@ -3,7 +3,7 @@
 use iolab_engine::impairment::{Chain, Outcome, Passing};
 use iolab_engine::{Nanos, Random};
 use iolab_frame::{finish, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES};
-use iolab_port::{Given, PortError, TapFrame, TapPort};
+use iolab_port::{End, Given, PortError, TapFrame};
 use iolab_protocol::impairment::{Impairment, Jitter};
 use iolab_protocol::wire::{StageLoss, WayCounts, WireWay};
 use iolab_protocol::ErrorObject;
@@ -142,12 +142,7 @@ impl Way {
 
     /// Hold what has come, at most so many, and decide on it; how many were read. Where frames are spaced, one that is due goes
     /// before more are read.
-    pub fn take(
-        &mut self,
-        from: &mut TapPort,
-        clock: &mut StampClock,
-        most: usize,
-    ) -> Result<usize, PortError> {
+    pub fn take(&mut self, from: &mut End, clock: &mut StampClock, most: usize) -> Result<usize, PortError> {
         let before = Nanos(clock.now_ns());
         for read in 0..most {
             if !self.read(from, clock)? {
@@ -167,7 +162,7 @@ impl Way {
         Ok(most)
     }
 
-    fn read(&mut self, from: &mut TapPort, clock: &mut StampClock) -> Result<bool, PortError> {
+    fn read(&mut self, from: &mut End, clock: &mut StampClock) -> Result<bool, PortError> {
         let Some(room) = self.does.held.vacancy(MOST_READ_BYTES) else { return self.overflow(from) };
         let Some(TapFrame { length, came_ns }) = from.read(room)? else { return Ok(false) };
         self.arrive(length, Nanos(came_ns.unwrap_or_else(|| clock.now_ns())));
@@ -193,7 +188,7 @@ impl Way {
     }
 
     /// There is no room: what comes is lost, and counted.
-    fn overflow(&mut self, from: &mut TapPort) -> Result<bool, PortError> {
+    fn overflow(&mut self, from: &mut End) -> Result<bool, PortError> {
         self.scratch.resize(MOST_READ_BYTES, 0);
         let Some(frame) = from.read(&mut self.scratch)? else { return Ok(false) };
         let frames = u64::from(Segments::of(&self.scratch[..frame.length]).count);
@@ -220,12 +215,7 @@ impl Way {
     }
 
     /// Give what is due, about so many at most and where frames are spaced one; how many frames.
-    pub fn give(
-        &mut self,
-        to: &mut TapPort,
-        clock: &mut StampClock,
-        most: usize,
-    ) -> Result<usize, PortError> {
+    pub fn give(&mut self, to: &mut End, clock: &mut StampClock, most: usize) -> Result<usize, PortError> {
         let now = Nanos(clock.now_ns() + LEAD_NS);
         if self.older.is_empty() && self.does.held.due().is_none_or(|due| due > now) {
             return Ok(0);
@@ -256,12 +246,14 @@ impl Way {
         held: &mut Held,
         spacing: &mut Spacing,
         now: Nanos,
-        to: &mut TapPort,
+        to: &mut End,
     ) -> Result<usize, PortError> {
         if spacing.due(held).is_none_or(|due| due > now) {
             return Ok(0);
         }
+        to.expect(1);
         let (given, frame) = self.send(held, 0, 1, to)?;
+        to.flush()?;
         match given {
             Given::Busy => return Ok(0),
             Given::Refused => self.counts.refused_frames += 1,
@@ -276,11 +268,12 @@ impl Way {
         &mut self,
         held: &mut Held,
         now: Nanos,
-        to: &mut TapPort,
+        to: &mut End,
         most: usize,
     ) -> Result<usize, PortError> {
         let ready = held.ready(now, most);
         let mut index = 0;
+        to.expect(ready);
         while index < ready {
             let frames = held.run(index, ready);
             let (given, frame) = self.send(held, index, frames, to)?;
@@ -292,6 +285,7 @@ impl Way {
             index += frames;
         }
         held.release(index);
+        to.flush()?;
         Ok(index)
     }
 
@@ -310,7 +304,7 @@ impl Way {
         held: &Held,
         index: usize,
         frames: usize,
-        to: &mut TapPort,
+        to: &mut End,
     ) -> Result<(Given, Passing), PortError> {
         let (bytes, frame) = held.frame(index);
         let (segments, first) = (Segments::of(bytes), held.part(index));

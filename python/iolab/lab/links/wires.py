@@ -1,4 +1,4 @@
-"""A link with `wire:` as resources: two taps with a thread of the agent between them, and what it does to frames.
+"""A link with `wire:` as resources: two ends with a thread of the agent between them, and what it does to frames.
 
 What it does is a held resource of its own: another level changes it while the wire runs. Super-frames are carried whole
 and impaired as the frames that they stand for.
@@ -16,6 +16,7 @@ from iolab.experiment.shapes import Shape
 from iolab.lab.dependencies import Place, port_dependencies
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
+from iolab.lab.links.carriers import FRAME_OVERHEAD_BYTES, veth_frame_bytes
 from iolab.lab.links.link_topology import home_of, is_paced, mac_of
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.pacer import QUEUE_FRAMES as PACER_QUEUE_FRAMES
@@ -45,8 +46,6 @@ FASTEST_BPS = 10 * BILLION
 """What a wire without a rate in bits is taken to carry."""
 MARGIN_BYTES = 64 << 20
 """For frames that are read before those due are given: a thread may wait for its CPU."""
-FRAME_OVERHEAD_BYTES = 18
-"""Ethernet's header and checksum."""
 LONGEST_FRAME_BYTES = 9018
 """What a queue in frames may hold of each."""
 
@@ -175,7 +174,13 @@ def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
     """Have every frame come apart where it gets a time of its own, and its thread a CPU before others then."""
     paced = is_paced(lab, link)
     priority = POLLING_PRIORITY if paced else None
-    return StartWire(wire_id(link), ends, super_frames=not paced, priority=priority)
+    return StartWire(
+        wire_id(link),
+        ends,
+        super_frames=not paced,
+        veth_frame_bytes=veth_frame_bytes(lab, link),
+        priority=priority,
+    )
 
 
 def _impairments(lab: Lab, topology: Topology, link: str, ports: Sequence[Port], wire: Resource) -> Resource:

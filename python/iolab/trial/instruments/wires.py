@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from iolab.agent.client import Agent
-from iolab.agent.wires import WayCounts, WireCounts
+from iolab.agent.wires import WayCounts, WireCarried, WireCounts
 from iolab.lab.links.link_topology import home_of, is_ours, is_paced
 from iolab.lab.links.wires import wire_id
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
-from iolab.statements.on_wire import WireLate
+from iolab.statements.on_wire import WireByTaps, WireLate, WireUnprioritised, WireUnstamped
+from iolab.statements.warnings import Warning
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
 
@@ -83,8 +84,9 @@ def wires_of(site: Site) -> Wires:
 def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) -> Seen:
     """Return the share of the frames of each way that left late, and what to know about that."""
     metrics: list[Metric] = []
-    warnings: list[WireLate] = []
+    warnings: list[Warning] = []
     for link in links:
+        warnings.extend(_lacking(link.name, after[link.name].carried))
         for about, way in _ways(link, before[link.name], after[link.name]):
             if way.left_frames == 0:
                 continue
@@ -101,6 +103,16 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
                     )
                 )
     return Seen(tuple(metrics), tuple(warnings))
+
+
+def _lacking(link: str, carried: WireCarried) -> Iterator[Warning]:
+    """Yield what a wire has not that it was to have."""
+    if carried.unprioritised is not None:
+        yield WireUnprioritised(link=link, reason=carried.unprioritised)
+    if carried.unstamped is not None:
+        yield WireUnstamped(link=link, reason=carried.unstamped)
+    if carried.no_veth is not None:
+        yield WireByTaps(link=link, reason=carried.no_veth)
 
 
 def _is_to_be_said(link: WireLink, way: WayCounts) -> bool:

@@ -44,7 +44,7 @@ def wire_drops(
     link, way = found
     place, copies = OnWire(link=link), way.lost_copies_frames
     if direct:
-        yield Drop(place, WireBehind(), counted.frames(out, "tx_dropped"))
+        yield Drop(place, WireBehind(), counted.frames(out, "tx_dropped") + way.unread_frames)
     for stage in (one for one in way.stages if one.lost_frames):
         taken = min(copies, stage.lost_frames)  # the originals of these went on
         copies -= taken

@@ -37,6 +37,36 @@ def test_a_wire_makes_both_ends_and_is_impaired_by_a_resource_of_its_own() -> No
     assert [way.delay for way in done.ways] == [1_000_000, 1_000_000]
 
 
+@pytest.mark.parametrize(
+    ("more", "frame_bytes"),
+    [
+        ({}, None),
+        ({"offload": {"tso": "off"}}, 1518),
+        ({"offload": {"tso": "off"}, "mtu": 3000}, 3018),
+        ({"offload": {"tso": "off"}, "mtu": 3001}, None),
+        ({"offload": {"tso": "off", "gro": "off"}}, None),
+        ({"offload": {"tso": "off", "tx_checksum": "on"}}, None),
+        ({"offload": {"tso": "off"}, "shape": {"at": "near.eth0", "qdisc": "pacer", "rate": "1Gbit"}}, None),
+    ],
+)
+def test_frames_that_come_apart_are_carried_by_veth_pairs(
+    more: dict[str, object], frame_bytes: int | None
+) -> None:
+    """As far as they have what was asked for."""
+    lab = wired({"delay": "1ms"})
+    link = Link.model_validate(
+        lab.links["path"].model_dump(exclude_unset=True) | {"wire": {"delay": "1ms"}} | more
+    )
+    (start,) = wire_starts(Lab(lab.machines, {"path": link}, {}))
+    assert start.veth_frame_bytes == frame_bytes
+
+
+def wire_starts(lab: Lab) -> list[StartWire]:
+    """Return what starts wires."""
+    found = (action for resource in compose(lab) for action in resource.actions)
+    return [action for action in found if isinstance(action, StartWire)]
+
+
 def test_another_level_changes_the_wire_and_nothing_else() -> None:
     """The lab stands; a link without a wire is another link."""
     first, second = (compose(wired({"delay": delay})) for delay in ("1ms", "10ms"))

@@ -3,7 +3,7 @@
 import pytest
 from tests.wording import in_words
 
-from iolab.agent.wires import WayCounts, WireCounts
+from iolab.agent.wires import WayCounts, WireCarried, WireCounts
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.wires import WireLink, late_frames
 
@@ -43,3 +43,17 @@ def test_a_pacer_without_late_frames_is_not_marked() -> None:
     """Nor are 1 % of a wire's."""
     assert seen(PACED, 0).warnings == ()
     assert seen(LINK, 1000, 100).warnings == ()
+
+
+def test_what_a_wire_was_to_have_and_has_not_is_said() -> None:
+    """Also where nothing came through it: a priority, stamps of the kernel, veth pairs."""
+    ways = (WayCounts(), WayCounts())
+    carried = WireCarried(path="tap", no_veth="no rings", unstamped="no right", unprioritised="not permitted")
+    after = {"path": WireCounts(ways=ways, carried=carried)}
+    found = late_frames((LINK,), {"path": WireCounts(ways=ways)}, after).warnings
+    assert [(one.code, "no r" in in_words(one)) for one in found] == [
+        ("wire-unprioritised", False),
+        ("wire-unstamped", True),
+        ("wire-by-taps", True),
+    ]
+    assert "(not permitted)" in in_words(found[0])
