@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import overload
 
@@ -111,12 +110,15 @@ class Figures:
 
 
 class Cells(tuple[Mapping[str, str], ...]):  # noqa: SLOT001 - a tuple holds no slots; it keeps what was looked for
-    """Cells, and where each is among them; metrics that have the same ones share them."""
+    """Cells, and where some are among them; metrics that have the same ones share them."""
 
-    @cached_property
-    def places(self) -> Mapping[CellKey, int]:
-        """Index of each."""
-        return {cell_key(cell): index for index, cell in enumerate(self)}
+    _looked_up: tuple[frozenset[CellKey], Sequence[int]] = (frozenset(), ())
+
+    def indices(self, wanted: frozenset[CellKey]) -> Sequence[int]:
+        """Return where some cells are; only the last answer is kept, not a key of each of a million cells."""
+        if self._looked_up[0] != wanted:
+            self._looked_up = wanted, [at for at, cell in enumerate(self) if cell_key(cell) in wanted]
+        return self._looked_up[1]
 
 
 class CellEstimates(Sequence[Estimate]):
@@ -153,8 +155,7 @@ class CellEstimates(Sequence[Estimate]):
 
     def of_cells(self, wanted: Collection[CellKey]) -> dict[CellKey, Estimate]:
         """Return the estimates of some cells, those that there are."""
-        places = self.cells.places
-        found = sorted(places[key] for key in wanted if key in places)
+        found = self.cells.indices(frozenset(wanted))
         return {cell_key(self.cells[index]): self[index] for index in found}
 
     def figures(self) -> Figures:

@@ -28,7 +28,7 @@ from iolab.statements.notes import ExperimentEdited
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import StoredRun, TrialRecord
-from iolab.store.samples import read_packets, read_stacks
+from iolab.store.samples import read_packets, stacks_of
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
@@ -282,7 +282,7 @@ def _rendered(
                 version,
                 series_of(run.folder),
                 words,
-                partial(read_stacks, run.folder),
+                stacks_of(run.folder),
             )
         case Format.MD:
             return reports.markdown(run, analysis, experiment, version, words)

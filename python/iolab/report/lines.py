@@ -115,7 +115,7 @@ def _layout(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun) -> _Lay
     most = 1
     for count in (1, 2):
         for wanted in combinations(others, count):
-            found = len({_part(cell, wanted) for cell in cells})
+            found = len({tuple(map(cell.get, wanted)) for cell in cells})
             if most <= found <= MOST_LINES:
                 best, most = wanted, found
     levels = {factor: len({cell.get(factor) for cell in cells}) for factor in best}

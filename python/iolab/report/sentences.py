@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from iolab.analysis.types import Analysis, Estimate, Finding, Onset, Outlier, cell_key
+from iolab.analysis.types import Analysis, CellEstimates, Estimate, Finding, Onset, Outlier, cell_key
 from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.names import Names
@@ -196,11 +196,11 @@ def _loss(ends: tuple[float, float], names: Names) -> str:
     return low if low == high else names.words.summary.between.format(low=low, high=high)
 
 
-def _extent(of_cells: Sequence[Estimate], names: Names) -> str:
+def _extent(estimates: CellEstimates, names: Names) -> str:
     words = names.words
-    estimates = list(of_cells)
-    low, high = min(estimates, key=lambda e: e.mean), max(estimates, key=lambda e: e.mean)
-    by = numbers.scale(low.metric.name, low.unit, [estimate.mean for estimate in estimates])
+    means = estimates.figures().means
+    low, high = (estimates[end(range(len(means)), key=means.__getitem__)] for end in (min, max))
+    by = numbers.scale(low.metric.name, low.unit, means)
     places = {"measure": names.measure(low.measure), "metric": names.metric(low.metric)}
     if len(estimates) == 1:
         return words.summary.single.format(value=with_interval(low, by, words), **places)

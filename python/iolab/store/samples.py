@@ -3,6 +3,7 @@
 import gzip
 import re
 import zlib
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,12 +20,20 @@ _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 """A key is a file name, never a path."""
 
 
-def read_stacks(folder: Path, key: str) -> dict[str, str]:
-    """Return the folded stacks of a trial's profiles by machine (this computer has no name)."""
-    if not _KEY.fullmatch(key):
-        return {}
+def stacks_of(folder: Path) -> Callable[[str], dict[str, str]]:
+    """Return what reads the folded stacks of a trial's profiles by its key; it looks once which trials stored any.
+
+    They are by machine; this computer has no name.
+    """
+    stored: dict[str, list[Path]] = {}
+    for path in sorted((records_folder(folder) / SAMPLES).glob(f"*{PROFILE}*{FOLDED}")):
+        stored.setdefault(path.name.partition(PROFILE)[0], []).append(path)
+    return lambda key: _read_stacks(stored.get(key, ()), key)
+
+
+def _read_stacks(paths: Sequence[Path], key: str) -> dict[str, str]:
     found = {}
-    for path in sorted((folder / SAMPLES).glob(f"{key}{PROFILE}*{FOLDED}")):
+    for path in paths:
         machine = path.name.removeprefix(f"{key}{PROFILE}").removesuffix(FOLDED).lstrip(".")
         with suppress(OSError):
             found[machine] = path.read_text(encoding="utf-8", errors="replace")[:MOST_BYTES]

@@ -11,7 +11,7 @@ from iolab.report.names import names_of
 from iolab.report.page.flames import flames
 from iolab.report.words import EN
 from iolab.store.file_names import SAMPLES
-from iolab.store.samples import read_stacks
+from iolab.store.samples import stacks_of
 
 FOLDED = """# 0 1000
 6\tiperf3;main;write_[k]
@@ -58,5 +58,5 @@ def test_stacks_are_read_by_machine_from_beside_the_samples(tmp_path: Path) -> N
     (tmp_path / SAMPLES).mkdir()
     (tmp_path / SAMPLES / "k.profile.folded").write_text("1\ta;b\n")
     (tmp_path / SAMPLES / "k.profile.dut.folded").write_text("2\tc\n")
-    assert read_stacks(tmp_path, "k") == {"": "1\ta;b\n", "dut": "2\tc\n"}
-    assert read_stacks(tmp_path, "../k") == {}
+    assert stacks_of(tmp_path)("k") == {"": "1\ta;b\n", "dut": "2\tc\n"}
+    assert stacks_of(tmp_path)("../k") == {}
