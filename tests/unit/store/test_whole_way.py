@@ -52,6 +52,8 @@ blocks: 1
 """
 MTU, LABELS = "links.lan.mtu", ("1500", "9000")
 KINDS = ("stream", "forwarding", "load-curve", "latency", "made-elsewhere")
+LIMIT_NAMES = (EN.packets.limit_names, EN.packets.program_limit_names, EN.packets.own_program_limit_names)
+"""A limit has one name of a device, one of iperf3 and one of a program of the user's own."""
 names = st.sampled_from(
     ["received_bps", "forwarded_fps", "loss_ratio", "cpu_busy_ratio", "made_elsewhere_ns"]
 )
@@ -209,7 +211,7 @@ def in_texts(run: StoredRun, analysis: Analysis) -> None:
         "terminal": screen.export_text(),
     }
     named = names_of(run.plan, EN)
-    wanted = [run.plan.title]
+    wanted, limits = [run.plan.title], []
     for shown in leading(analysis, run.plan.measures, 100):
         written = tables.results(shown, run, analysis, named)
         wanted.append(written.caption)
@@ -220,9 +222,10 @@ def in_texts(run: StoredRun, analysis: Analysis) -> None:
         wanted += [warning.code for warning in one.result.warnings]
         wanted += [EN.said.say_any(one.result.reason)] if one.result.reason else []
         verdict = one.result.verdict
-        wanted += [EN.packets.limit_names.get(verdict.limit, str(verdict.limit))] if verdict else []
+        limits += [[each.get(verdict.limit, str(verdict.limit)) for each in LIMIT_NAMES]] if verdict else []
     for form, text in texts.items():
         whole = plain(text)
+        assert [each for each in limits if not any(plain(name) in whole for name in each)] == [], form
         assert [each for each in map(plain, wanted) if each not in whole] == [], form
 
 
