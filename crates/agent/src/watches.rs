@@ -24,7 +24,15 @@ pub fn start(host: &Host, params: &WatchStart) -> Answer<WatchStarted> {
     check_watch(params)?;
     let _change = host.may_change()?;
     let reserved = host.watches.reserve(&params.id)?;
-    let open = |point: &WatchPoint| netns::within(point.netns.as_deref(), || open_eye(params, point));
+    let open = |point: &WatchPoint| {
+        netns::within(point.netns.as_deref(), || {
+            if point.netns.is_some() {
+                // Who may not mount may not load programs either, and AF_PACKET needs no `/sys`.
+                let _ = netns::mount_own_sys();
+            }
+            open_eye(params, point)
+        })
+    };
     let eyes = params.points.iter().map(open).collect::<Answer<_>>()?;
     let watch = RunningWatch::start(params, eyes)?;
     let started = watch.describe();

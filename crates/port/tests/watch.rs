@@ -5,7 +5,7 @@
 #[allow(dead_code)] // not all of it is used here
 mod lab;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iolab_port::{reserve, AfPacket, Hook, Interface, KernelWatch, Mechanism, RxPort, TxPort, Way};
 use lab::{inside, Lab};
@@ -22,8 +22,14 @@ fn datagram(port: u16, bytes: usize) -> Vec<u8> {
 }
 
 fn send(frames: &[Vec<u8>]) {
+    send_with_gaps(frames, Duration::ZERO);
+}
+
+fn send_with_gaps(frames: &[Vec<u8>], gap: Duration) {
     let mut port = AfPacket::new("west").open_tx().unwrap();
     for frame in frames {
+        let begin = Instant::now();
+        while begin.elapsed() < gap {} // sleeping would make it much longer
         while reserve(&mut port, 1).granted() == 0 {}
         let mut batch = reserve(&mut port, 1);
         batch.frame(0, frame.len()).copy_from_slice(frame);
@@ -71,6 +77,41 @@ fn every_frame_is_in_a_bin_also_past_the_queueing_discipline_and_of_its_flow() {
             (2, 1000, 1001, 17)
         );
         assert_eq!(keys[0].destination.to_string(), "198.18.0.2");
+    });
+}
+
+/// AF_PACKET gives the stamps of the kernel: the watch has each frame in the microsecond of its stamp, although another CPU looks
+/// at frames long after they came.
+#[test]
+fn frames_that_are_given_to_another_cpu_are_in_the_bins_of_when_they_came() {
+    const FRAMES: u16 = 200;
+    const MOST_APART_US: u64 = 1;
+    let Some(lab) = Lab::new() else { return };
+    inside(&lab.rx, || {
+        let cpus = std::thread::available_parallelism().unwrap().get();
+        std::fs::write("/sys/class/net/east/queues/rx-0/rps_cpus", format!("{:x}", (1u64 << cpus) - 1))
+            .unwrap();
+        let mut watch = KernelWatch::open("east", Hook::Ingress, None).unwrap();
+        let mut stamps = AfPacket::look("east", Way::In, 64).unwrap();
+        std::thread::sleep(Duration::from_millis(50)); // the kernel begins to stamp
+        let frames: Vec<_> = (0..FRAMES).map(|port| datagram(port, 100)).collect();
+        inside(&lab.tx, || send_with_gaps(&frames, Duration::from_micros(50)));
+        std::thread::sleep(Duration::from_millis(50)); // what is on the way arrives
+        let mut bins = Vec::new();
+        watch.read(
+            iolab_sys::clock::now_ns() / 1_000,
+            |us, frames, _| bins.extend((0..frames).map(|_| us)),
+            |_, _, _, _| {},
+        );
+        let mut stamped = Vec::new();
+        while let count @ 1.. = stamps.poll(64).unwrap() {
+            stamped.extend((0..count).map(|index| stamps.seen(index).stamp_ns / 1_000));
+        }
+        stamped.sort_unstable(); // by several CPUs
+        assert_eq!((bins.len(), stamped.len()), (usize::from(FRAMES), usize::from(FRAMES)));
+        assert_eq!(watch.beyond().unstamped_frames, Some(0));
+        let apart = bins.iter().zip(&stamped).map(|(bin, stamp)| bin.abs_diff(*stamp)).max();
+        assert!(apart <= Some(MOST_APART_US), "{apart:?} us");
     });
 }
 

@@ -233,6 +233,10 @@ pub struct WatchedPoint {
     pub lost_frames: u64,
     /// Their bytes.
     pub lost_bytes: u64,
+    /// Where the kernel gives packets to other CPUs: those without its stamp from before, in the windows of when another CPU
+    /// looked at them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unstamped_frames: Option<u64>,
     /// What the interface counted.
     pub counted: WatchCounted,
     /// By length and view.

@@ -157,6 +157,8 @@ class WatchedPoint:
     """Frames that are in no window."""
     lost_bytes: Count
     """Their bytes."""
+    unstamped_frames: Count | None = None
+    """Where frames are given to other CPUs: those in the windows of when another CPU looked at them."""
     counted: WatchCounted
     """What the interface counted."""
     windows: tuple[WatchWindows, ...]

@@ -237,6 +237,8 @@ def _wire_ends(action: StartWire) -> dict[str, object]:
     thread: dict[str, object] = {} if action.priority is None else {"priority": action.priority}
     if action.veth_frame_bytes is not None:
         thread["veth_frame_bytes"] = action.veth_frame_bytes
+    if action.apart:
+        thread["apart"] = True
     return {"ends": ends, "super_frames": action.super_frames, **thread}
 
 

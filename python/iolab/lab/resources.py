@@ -206,6 +206,8 @@ class StartWire:
     """The longest frame, where its ends are to be veth pairs; None: taps."""
     priority: int | None = None
     """SCHED_FIFO priority of its thread, where its agent may give one; None: as other threads."""
+    apart: bool = False
+    """Whether its thread keeps one CPU, and others handle the frames that it gives, where there are others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,15 @@ class WatchLost(Warning):
     lost_frames: int
 
 
+class WatchUnstamped(Warning):
+    """Frames are in the windows of when another CPU looked at them, not of when they came."""
+
+    code = "watch-unstamped"
+    at: Name
+    frames: int
+    of_frames: int
+
+
 class CaptureLost(Warning):
     """The kernel had no room for frames that a capture was to keep."""
 

@@ -8,6 +8,7 @@ use iolab_sys::{clock, Mapping};
 use super::attachment::{Attachment, Hook, Mechanism};
 use super::flows::FlowKey;
 use super::program::{self, FlowMaps, Maps, BIN_BYTES, FLOW_BIN_BYTES};
+use super::stamps::{hands_over, Stamps};
 use super::{shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
 use crate::error::PortError;
 use crate::interface::Interface;
@@ -27,6 +28,9 @@ pub struct Beyond {
     pub lost_frames: u64,
     /// their bytes
     pub lost_bytes: u64,
+    /// of packets that were given to another CPU, those without a stamp from before: they are in the bins of when that CPU
+    /// looked at them; nothing where packets stay on the CPU on which they came
+    pub unstamped_frames: Option<u64>,
 }
 
 /// A program that counts what passes an interface, until dropped.
@@ -37,6 +41,7 @@ pub struct KernelWatch {
     bins: Mapping,
     words: Mapping,
     flow_bins: Option<FlowBins>,
+    stamps: Option<Stamps>,
     read_us: u64,
     _maps: Vec<Map>,
     _program: Program,
@@ -52,7 +57,8 @@ struct FlowBins {
 
 impl KernelWatch {
     /// Hangs a program on an interface of the calling thread's namespace; with a window [us] it counts up to `MOST_FLOWS` flows
-    /// apart.
+    /// apart. Where the kernel gives packets to other CPUs, times are those of its stamps from before that. Needs the
+    /// namespace's own `/sys`.
     ///
     /// # Errors
     /// When there is no such interface, or the kernel refuses.
@@ -65,7 +71,9 @@ impl KernelWatch {
         };
         let (bin_map, bins) = memory(BIN_BYTES)?;
         let (word_map, words) = memory(shared::BYTES)?;
-        let mut maps = Maps { bins: bin_map.fd(), shared: word_map.fd(), flows: None };
+        let stamps = (hook == Hook::Ingress && hands_over(name)).then(Stamps::ask).transpose()?;
+        let mut maps =
+            Maps { bins: bin_map.fd(), shared: word_map.fd(), stamped: stamps.is_some(), flows: None };
         let (mut kept, mut flow_bins) = (vec![bin_map, word_map], None);
         if let Some((most, window_us)) = flows {
             let (map, memory) = memory(FLOW_BIN_BYTES)?;
@@ -82,6 +90,7 @@ impl KernelWatch {
             bins,
             words,
             flow_bins,
+            stamps,
             read_us: 0,
             _maps: kept,
             _program: program,
@@ -111,6 +120,15 @@ impl KernelWatch {
         }
         // Relaxed: the program is not there yet.
         self.word(shared::BASE_US).store(now_us, Ordering::Relaxed);
+        self.tell_offset();
+    }
+
+    /// What the stamps are ahead of the program's clock.
+    fn tell_offset(&self) {
+        if let Some(stamps) = &self.stamps {
+            // Relaxed: a word by itself.
+            self.word(shared::STAMPS_AHEAD_NS).store(stamps.ahead_ns(), Ordering::Relaxed);
+        }
     }
 
     /// By what the kernel runs the program.
@@ -149,6 +167,9 @@ impl KernelWatch {
             }
         }
         self.read_us = until_us;
+        if self.stamps.as_mut().is_some_and(Stamps::look) {
+            self.tell_offset();
+        }
         self.read_flows(until_us, &mut flow);
         self.word(shared::BASE_US).store(until_us, Ordering::Release);
     }
@@ -199,6 +220,7 @@ impl KernelWatch {
             added_frames: read(shared::ADDED_FRAMES),
             lost_frames: read(shared::LOST_FRAMES),
             lost_bytes: read(shared::LOST_BYTES),
+            unstamped_frames: self.stamps.as_ref().map(|_| read(shared::UNSTAMPED_FRAMES)),
         }
     }
 

@@ -6,6 +6,7 @@ mod clsact;
 mod flows;
 mod kernel;
 mod program;
+mod stamps;
 
 pub use attachment::{Hook, Mechanism};
 pub use flows::FlowKey;
@@ -37,6 +38,10 @@ mod shared {
     pub(super) const LOST_BYTES: i16 = 32;
     /// How many flows have asked for a place.
     pub(super) const FLOWS: i16 = 40;
+    /// What to take from a stamp to get the program's clock; the reader's to set. [ns]
+    pub(super) const STAMPS_AHEAD_NS: i16 = 48;
+    /// Frames without a stamp that can be right.
+    pub(super) const UNSTAMPED_FRAMES: i16 = 56;
     /// The keys of flows, one after the other.
     pub(super) const FLOW_KEYS: i16 = 64;
     /// A key: source, destination, ports, protocol, version.

@@ -12,6 +12,7 @@ mod context {
     pub(super) const LEN: i16 = 0;
     pub(super) const PROTOCOL: i16 = 16;
     pub(super) const VLAN_PRESENT: i16 = 20;
+    pub(super) const STAMP: i16 = 152;
     pub(super) const GSO_SEGS: i16 = 164;
     pub(super) const GSO_SIZE: i16 = 176;
 }
@@ -25,12 +26,18 @@ pub(super) const UDP: i32 = 17;
 /// n / 125 = n * RECIPROCAL >> 35 for every n below 2^32: a division costs more than all of the rest.
 const RECIPROCAL: i32 = 0x1062_4dd3;
 const RECIPROCAL_SHIFT: i32 = 35;
+/// A stamp is at most so old: less than the reader stays behind the clock. [ns]
+const OLDEST_STAMP_NS: i32 = 50_000_000;
+/// A stamp may seem to be so much newer than the clock: what the difference between the two clocks is uncertain by. [ns]
+const NEWEST_STAMP_NS: i32 = 2_000;
 
 /// Where a program writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Maps {
     pub(super) bins: RawFd,
     pub(super) shared: RawFd,
+    /// whether frames have the stamps with which they came, before they were given to another CPU
+    pub(super) stamped: bool,
     /// of flows, where they are counted apart
     pub(super) flows: Option<FlowMaps>,
 }
@@ -65,6 +72,9 @@ pub(super) fn instructions(maps: Maps) -> Vec<[u8; 8]> {
     program.combine(Operation::Move, R6, R1);
     program.call(Helper::KtimeGetNs);
     program.set_map_value(R7, maps.shared);
+    if maps.stamped {
+        time_of_stamp(&mut program);
+    }
     program.load(Width::Double, R2, R7, shared::BASE_US);
     program.combine(Operation::Move, R3, R2);
     program.compute(Operation::Multiply, R3, 1000);
@@ -103,6 +113,26 @@ pub(super) fn instructions(maps: Maps) -> Vec<[u8; 8]> {
     program.add_atomically(R7, shared::LOST_FRAMES, R1);
     program.exit_with(GO_ON);
     program.finish()
+}
+
+/// R0, the time now, becomes that of the packet's stamp, where it has one: a time to send at is not shown here. [ns]
+fn time_of_stamp(program: &mut Assembler) {
+    use Register::{R0, R1, R2, R3, R6, R7};
+    let (stamped, done) = (program.label(), program.label());
+    program.load(Width::Double, R2, R6, context::STAMP);
+    program.load(Width::Double, R3, R7, shared::STAMPS_AHEAD_NS);
+    program.combine(Operation::Subtract, R2, R3);
+    program.combine(Operation::Move, R3, R0);
+    program.combine(Operation::Subtract, R3, R2);
+    program.compute(Operation::Add, R3, NEWEST_STAMP_NS);
+    // A stamp of the future, and none at all, are of a very large age here.
+    program.jump_if(R3, Condition::AtMost, OLDEST_STAMP_NS + NEWEST_STAMP_NS, stamped);
+    program.compute(Operation::Move, R1, 1);
+    program.add_atomically(R7, shared::UNSTAMPED_FRAMES, R1);
+    program.jump(done);
+    program.bind(stamped);
+    program.combine(Operation::Move, R0, R2);
+    program.bind(done);
 }
 
 /// Super-frames become the frames that the wire would carry, and tags beside a packet's bytes are counted.

@@ -58,17 +58,30 @@ impl Drop for Lab {
     }
 }
 
-/// Does something inside of a namespace: descriptors opened there stay there.
+/// Does something inside of a namespace, with its own `/sys`: descriptors opened there stay there.
 pub fn inside<R: Send>(namespace: &str, work: impl FnOnce() -> R + Send) -> R {
     let file = File::open(format!("/run/netns/{namespace}")).unwrap();
     std::thread::scope(|scope| {
         let inner = scope.spawn(|| {
             // SAFETY: takes a descriptor and a flag; moves this new thread only.
             assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+            own_sys();
             work()
         });
         inner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// Shows the calling thread, and only it, the `/sys` of its network namespace.
+fn own_sys() {
+    let (nothing, kept) = (std::ptr::null(), libc::MS_SLAVE | libc::MS_REC);
+    // SAFETY: the names are literals that end with a zero; the mounts are this new thread's only.
+    let done = unsafe {
+        libc::unshare(libc::CLONE_NEWNS)
+            + libc::mount(nothing, c"/".as_ptr(), nothing, kept, std::ptr::null())
+            + libc::mount(c"sysfs".as_ptr(), c"/sys".as_ptr(), c"sysfs".as_ptr(), 0, std::ptr::null())
+    };
+    assert_eq!(done, 0, "mounting /sys");
 }
 
 /// Frame `number` of a trial: addresses, an experimental type, the number, and bytes that depend on it.

@@ -70,6 +70,7 @@ fn point(of: &SeenPoint) -> WatchedPoint {
         added_frames: of.beyond.added_frames,
         lost_frames: of.beyond.lost_frames,
         lost_bytes: of.beyond.lost_bytes,
+        unstamped_frames: of.beyond.unstamped_frames,
         counted: of.counted,
         windows: (seen.windows.iter())
             .map(|each| windows(each.view, (&each.report, &each.histogram, &each.kept)))

@@ -180,6 +180,7 @@ def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
         super_frames=not paced,
         veth_frame_bytes=veth_frame_bytes(lab, link),
         priority=priority,
+        apart=paced,
     )
 
 

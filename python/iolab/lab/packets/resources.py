@@ -54,8 +54,10 @@ def with_exact_wires(resources: Iterable[Resource], placement: Placement | None)
 
 
 def _exact(action: Action) -> Action:
-    """Placement has a CPU for each thread that waits awake."""
-    return replace(action, priority=POLLING_PRIORITY) if isinstance(action, StartWire) else action
+    """Placement has a CPU for each thread that waits awake: a wire keeps to none."""
+    return (
+        replace(action, priority=POLLING_PRIORITY, apart=False) if isinstance(action, StartWire) else action
+    )
 
 
 def packet_resources(

@@ -26,6 +26,7 @@ from iolab.statements.on_wire import (
     WatchDisagrees,
     WatchLost,
     WatchStolen,
+    WatchUnstamped,
     WindowsLeftOut,
 )
 from iolab.statements.warnings import Warning
@@ -37,6 +38,8 @@ SOURCE = "watch"
 NS_PER_S = 1_000_000_000
 LINE = "line"
 """The part of windows that are filled while frames are on the line."""
+UNSTAMPED_RATIO = 0.001
+"""Of all packets: what comes before the kernel has begun to stamp is fewer."""
 REST = "rest"
 """The flow that stands for all without a place of their own."""
 WindowsOf = Callable[[int, int, int | None], Packed]
@@ -279,6 +282,9 @@ def _warnings(point: Point, seen: WatchedPoint, started: WatchStarted) -> Iterat
         yield WatchByPackets(at=place, reasons=started.fallbacks)
     if seen.lost_frames:
         yield WatchLost(at=place, lost_frames=seen.lost_frames)
+    packets = seen.windows[0].frames + seen.lost_frames - seen.added_frames
+    if seen.unstamped_frames and seen.unstamped_frames > UNSTAMPED_RATIO * packets:
+        yield WatchUnstamped(at=place, frames=seen.unstamped_frames, of_frames=packets)
     left_out = sum(windows.left_out for windows in seen.windows)
     left_out += sum(flow.windows.left_out for flow in seen.flows)
     if left_out:

@@ -59,6 +59,7 @@ def test_the_pacer_is_the_first_stage_of_the_way_from_its_port() -> None:
     }]  # fmt: skip
     (start,) = [action for one in compose(paced()) for action in one.actions if isinstance(action, StartWire)]
     assert not start.super_frames
+    assert start.apart
 
 
 def test_without_classes_all_frames_are_of_one() -> None:

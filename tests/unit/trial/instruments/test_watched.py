@@ -11,7 +11,7 @@ from iolab.experiment.instruments import Watch
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metrics
 from iolab.record.series import Over
-from iolab.statements.on_wire import WatchBeforeQueue, WatchDisagrees, WatchLost
+from iolab.statements.on_wire import WatchBeforeQueue, WatchDisagrees, WatchLost, WatchUnstamped
 from iolab.statements.on_wire import WatchStolen as Stolen
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watched import Point, watched
@@ -108,6 +108,14 @@ def test_what_is_in_no_window_and_what_is_seen_before_a_shaper_is_told() -> None
     )
     assert [type(warning) for warning in seen.warnings] == [WatchBeforeQueue]
     assert seen.metrics == seen.series == ()
+
+
+def test_times_of_another_cpu_are_told_where_they_are_more_than_a_few() -> None:
+    """Frames without the kernel's stamp are in windows of when another CPU looked at them."""
+    seen = point(EVEN, (WINDOW_NS,))
+    assert looked_at(replace(seen, unstamped_frames=0)).warnings == ()
+    (warning,) = looked_at(replace(seen, unstamped_frames=2)).warnings
+    assert warning == WatchUnstamped(at=warning.at, frames=2, of_frames=len(EVEN))
 
 
 def test_windows_of_stolen_time_are_marked() -> None:
