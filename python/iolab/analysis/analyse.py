@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain
 
 import numpy as np
 
@@ -161,8 +162,16 @@ def leading_metric(metrics: Iterable[Quantity], kind: str) -> Quantity:
     The kind may be of a package that is not installed here.
     """
     known, rows = tuple(metrics), measure_kinds()
-    wanted = [rows[kind].leading] if kind in rows else [row.leading for row in rows.values()]
-    return next((one for names in wanted for one in map(Quantity, names) if one in known), known[0])
+    wanted = [rows[kind]] if kind in rows else list(rows.values())
+    whole = (one for row in wanted for one in map(Quantity, row.leading) if one in known)
+    of_parts = (
+        one
+        for row in wanted
+        for part in row.leading_parts
+        for one in known
+        if one.name in row.leading and one.dimensions.part == part
+    )
+    return next(chain(whole, of_parts), known[0])
 
 
 def _estimate_all(

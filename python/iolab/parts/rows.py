@@ -89,6 +89,8 @@ class MeasureKind(Generic[M]):
     """What it runs, as a person would type it; what is no command begins with #."""
     leading: tuple[str, ...] = ()
     """The metrics that stand for it in summaries and charts; of these the first that a record has."""
+    leading_parts: tuple[str, ...] = ()
+    """Where these are of parts alone, the part whose figure stands for all: the first that a record has."""
     short_forms: "Mapping[str, ShortForm]" = field(default_factory=dict)
     """Words of `iolab quick` that stand for it; none: it needs a file."""
     package: str = OWN

@@ -9,6 +9,7 @@ from tests.wording import in_words
 from tests.work import counted
 
 from iolab.analysis import analyse
+from iolab.analysis.analyse import leading_metric
 from iolab.errors import InputError
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Dimensions, Quantity
@@ -114,6 +115,22 @@ def test_received_rate_leads_then_forwarded_then_the_first(make_run: MakeRun) ->
         "ndr": Quantity("forwarded_fps"),
         "disk": Quantity("write_bps"),
     }
+
+
+@pytest.mark.parametrize(
+    ("parts", "leads"),
+    [
+        (("cached", "buffered"), "buffered"),
+        (("put-byte", "put-block", "rewrite"), "put-block"),
+        (("write", "read"), "write"),
+    ],
+)
+def test_what_a_disk_did_stands_for_a_disk_program_not_what_memory_or_system_calls_did(
+    parts: tuple[str, ...], leads: str
+) -> None:
+    """hdparm's first figure is of memory, bonnie++'s first of single bytes."""
+    known = [Quantity("disk_bytes_per_s", Dimensions(part=part)) for part in parts]
+    assert leading_metric(known, "disk") == Quantity("disk_bytes_per_s", Dimensions(part=leads))
 
 
 def test_a_metric_of_some_cells_only_is_estimated_there(make_run: MakeRun) -> None:
