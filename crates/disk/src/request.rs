@@ -119,6 +119,15 @@ pub struct Bonnie {
     /// Of where the seeks go.
     #[serde(default)]
     pub seed: u64,
+    /// Between opening the file for the seeks and the first of them. [ms]
+    #[serde(default = "bonnie_rest_ms")]
+    pub rest_ms: u64,
+}
+
+/// bonnie++'s own, in both editions: what a disk has left to do of the phase before, or may do at once after some idle
+/// time, counts for none of the seeks then.
+const fn bonnie_rest_ms() -> u64 {
+    3000
 }
 
 /// bonnie++'s own: `-n 16`, in units of 1024.

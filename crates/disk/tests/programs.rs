@@ -51,6 +51,7 @@ fn bonnie(folder: &Path, edition: Edition) -> Bonnie {
         cache: Cache::AsLeft,
         behind: Vec::new(),
         seed: 1,
+        rest_ms: 0,
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use rustix::pipe::pipe;
 
@@ -37,6 +38,7 @@ pub fn run(large: &LargeFile<'_>) -> Result<Phase, DiskError> {
     let readers = (0..seekers).map(|_| tickets.try_clone()).collect::<Result<Vec<_>, _>>();
     let readers = readers.map_err(large.failed("handing out tickets for"))?;
     let ready = Barrier::new(seekers + 1);
+    thread::sleep(Duration::from_millis(large.asked.rest_ms));
     let (watch, worst) = thread::scope(|scope| {
         let seek = |(file, tickets)| {
             let ready = &ready;
