@@ -63,10 +63,10 @@ class Agreement:
 
 
 def agreement(blocks: Sequence[Block]) -> Agreement:
-    """Return how the two compare; there are at least two blocks."""
+    """Return how the two compare; there are at least four blocks."""
     ratio, interval = ratio_of_pairs(np.array([one.ratio for one in blocks]))
     _, scatter = ratio_of_pairs(np.array([one.scatter for one in blocks]))
     if interval is None or scatter is None:
-        raise ValueError("one block shows nothing of the noise: run at least two")
+        raise ValueError("so few blocks show nothing of the noise: run at least four")
     noise = math.sqrt(scatter.high / scatter.low) - 1
     return Agreement(len(blocks), ratio, interval.low, interval.high, noise)

@@ -16,8 +16,6 @@ from iolab.report.words import EN, Words
 
 MOST_WITHOUT = 5
 FIGURE_DECIMALS = 1
-SMALL = 0.1
-"""A figure below it would be written as zero; it is given two digits."""
 
 
 def beside_published(found: PublishedComparison, words: Words = EN) -> RenderableType:
@@ -115,9 +113,8 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
 
 
 def _decimals(figure: float) -> int:
-    if abs(figure) >= SMALL or not figure:
-        return FIGURE_DECIMALS
-    return min(numbers.decimals_exact(figure), numbers.decimals_for(0.0, figure) - 1)
+    """Three digits where it has so many, and one behind the point always, as publications have it."""
+    return max(min(numbers.decimals_exact(figure), numbers.decimals_for(0.0, figure)), FIGURE_DECIMALS)
 
 
 def _times(measured: float, published: float | None, words: Words) -> str:

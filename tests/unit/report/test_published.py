@@ -33,7 +33,7 @@ def test_a_small_published_figure_is_not_written_as_zero() -> None:
     assert [[cell.strip() for cell in row[3:5]] for row in cells] == [
         ["0.02", "47.0"],
         ["7.1", "0.0"],
-        ["0.0", "0.023"],
+        ["0.0", "0.0234"],
     ]
 
 
