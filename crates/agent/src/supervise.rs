@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iolab_protocol::calls::{ProcessStart, ProcessStop, ProcessWait, Ready, StopSignal};
-use iolab_protocol::results::{ProcessEnded, ProcessStarted};
+use iolab_protocol::results::{Ending, ProcessEnded, ProcessStarted};
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Undo};
 use iolab_samplers::Supervised;
 use nix::sys::signal::Signal;
@@ -179,8 +179,7 @@ fn tell_not_ready(
     let ending = end.map(|end| end.ending);
     let (exit_status, signal) = (ending.and_then(|end| end.exit_status), ending.and_then(|end| end.signal));
     let path = Some(program.to_owned());
-    let how = exit_status
-        .map_or_else(|| format!("signal {}", signal.unwrap_or(0)), |status| format!("status {status}"));
+    let how = ending.unwrap_or(Ending { exit_status: None, signal: None });
     let message = format!("waiting for '{program}' to become ready: it ended with {how}");
     let data = ErrorData { path, output, exit_status, signal, ..ErrorData::default() };
     ErrorObject::new(ErrorCode::Refused, message).with(data)

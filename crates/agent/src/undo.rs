@@ -61,9 +61,18 @@ fn undo_command(host: &Host, argv: &[String], netns: Option<&str>) -> Result<(),
     let failed = run(host, argv, place)?;
     match failed {
         Some(output) if tells_gone(argv, &output) => Ok(()),
-        Some(output) => Err(format!("running '{}': {output}", argv.join(" "))),
+        Some(output) => Err(format!("running '{}': {output}", shown(argv))),
         None => Ok(()),
     }
+}
+
+/// A command for people: of a script among its words only the beginning.
+fn shown(argv: &[String]) -> String {
+    let word = |word: &String| match word.char_indices().nth(LONGEST_WORD) {
+        Some((end, _)) => format!("{}...", &word[..end]),
+        None => word.clone(),
+    };
+    argv.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Run a command; what it wrote when it failed.
@@ -76,7 +85,11 @@ fn run(host: &Host, argv: &[String], place: Place) -> Result<Option<String>, Str
         return Ok(None);
     }
     let output = ran.child.output_beginning(4096).trim().to_owned();
-    Ok(Some(if output.is_empty() { format!("it ended with {:?}", ran.end.ending) } else { output }))
+    Ok(Some(match output.as_str() {
+        "" if ran.timed_out => format!("it had not ended after {} s", COMMAND_LIMIT.as_secs()),
+        "" => format!("it ended with {}", ran.end.ending),
+        _ => output,
+    }))
 }
 
 fn undo_write(path: &str, value: &str, netns: Option<&str>) -> Result<(), String> {
@@ -114,7 +127,7 @@ pub fn remove_netns(host: &Host, name: &str) -> Result<(), String> {
     let argv = ["ip", "netns", "delete", name].map(str::to_owned);
     match run(host, &argv, Place::Here)? {
         Some(_) if !netns::exists(name) => Ok(()),
-        Some(output) => Err(format!("running '{}': {output}", argv.join(" "))),
+        Some(output) => Err(format!("running '{}': {output}", shown(&argv))),
         None => Ok(()),
     }
 }
@@ -202,6 +215,7 @@ const ALREADY_GONE: [(&str, &[&str]); 5] = [
 
 /// Destroying a Xen domain takes two seconds in an emulated Dom0, and over ten on a busy computer.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
+const LONGEST_WORD: usize = 80;
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -125,7 +125,12 @@ fn facts_are_read_quickly_and_leave_nothing_behind() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let params = json!({"programs": ["ip", "iolab-no-such-program"], "settings": ["/proc/sys/net/core/rmem_max", "/proc/sys/no"]});
+    let tunnels = || std::fs::read_to_string("/proc/sys/net/core/fb_tunnels_only_for_init_net").ok();
+    let before = tunnels();
     let facts = read_quickly(&mut agent, params);
+    assert_eq!(tunnels(), before);
+    let left = agent.call("journal.list", json!({"journal": "self"}));
+    assert_eq!(left["entries"], json!([]), "{left}");
     let links = agent.run(&["ip", "-brief", "link"]);
     let mut names = links.lines().filter_map(|line| line.split([' ', '@']).next());
     assert!(names.all(|name| !["v0", "v1", "b0", "m0", "i0"].contains(&name)), "{links}");

@@ -1,5 +1,7 @@
 //! The result of each method.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 use crate::observations::Observation;
@@ -25,6 +27,15 @@ pub struct Ending {
     pub exit_status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+}
+
+impl Display for Ending {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        match self.exit_status {
+            Some(status) => write!(to, "status {status}"),
+            None => write!(to, "signal {}", self.signal.unwrap_or(0)),
+        }
+    }
 }
 
 /// What a program wrote: the first bytes, and how many more there were.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use iolab_protocol::Undo;
 use iolab_sys::socket;
 
 use crate::facts::patience;
 use crate::host::Host;
 use crate::launch::Place;
+use crate::setting;
 use crate::spawn::Program;
 
 /// Each feature and the line for `ip -batch` that makes it.
@@ -131,16 +133,27 @@ fn load_without_devices(host: &Host) {
     }
 }
 
-/// Load modules that make an interface in every namespace, unless the kernel is asked not to.
+/// Load modules that make an interface in every namespace, unless the kernel is asked not to: that is journalled, for it
+/// concerns the whole computer. Where nothing may be changed now, by whoever it is, nothing is loaded.
 fn load_tunnels(host: &Host, modules: &[&str]) {
-    let Ok(before) = std::fs::read_to_string(FALLBACK_TUNNELS) else { return };
-    if std::fs::write(FALLBACK_TUNNELS, "2").is_err() {
-        return; // an ordinary user loads no modules either
+    let Ok(_change) = host.may_change() else { return };
+    let Ok(before) = setting::read_value(FALLBACK_TUNNELS, None) else { return };
+    let undo = Undo::Write { path: FALLBACK_TUNNELS.to_owned(), value: before.clone(), netns: None };
+    let Ok(entry) = host.record(&format!("setting::{FALLBACK_TUNNELS}"), undo) else { return };
+    // An ordinary user loads no modules either.
+    if setting::write_value(FALLBACK_TUNNELS, None, NOWHERE).is_ok() {
+        for module in modules {
+            load(host, &[module]);
+        }
     }
-    for module in modules {
-        load(host, &[module]);
+    // What cannot be written back now stays in the journal.
+    if setting::write_value(FALLBACK_TUNNELS, None, &before).is_ok() || is_unchanged(&before) {
+        let _ = host.mark_undone(entry);
     }
-    let _ = std::fs::write(FALLBACK_TUNNELS, before);
+}
+
+fn is_unchanged(before: &str) -> bool {
+    setting::read_value(FALLBACK_TUNNELS, None).is_ok_and(|now| now == before)
 }
 
 fn load(host: &Host, words: &[&str]) {
@@ -148,8 +161,9 @@ fn load(host: &Host, words: &[&str]) {
     let _ = host.run(Program { argv, ..Program::default() }, patience(host));
 }
 
-/// Where gre and others have an interface by themselves: 2, nowhere (Linux, net.core).
+/// Where gre and others have an interface by themselves (Linux, net.core).
 const FALLBACK_TUNNELS: &str = "/proc/sys/net/core/fb_tunnels_only_for_init_net";
+const NOWHERE: &str = "2";
 
 fn try_batch(
     host: &Host,
