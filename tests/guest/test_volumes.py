@@ -13,6 +13,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 from tests.guest.labs import PATIENCE_S, run_in_background, wait_for_console
+from tests.netns.conftest import IOLAB
+from tests.netns.runs import trials, value
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
@@ -35,6 +37,20 @@ lab:
   links: {lan: {ends: [near.p0, dut.eth0]}}
   volumes: {VOLUME: {size: 8M}}
 measure: {tcp: {kind: stream, from: near, to: dut, duration: 60s}}
+blocks: 1
+"""
+
+
+FLUSHES = """
+title: Flushes of a guest
+lab:
+  machines: {pc: {kind: vm, accel: tcg, memory: 512M}}
+  volumes: {VOLUME: {size: 16M}}
+measure: {check: {kind: disk, program: flush-check, on: pc}}
+factors:
+  machines.pc.disks:
+    honest: [{volume: VOLUME, cache: writeback}]
+    lying: [{volume: VOLUME, cache: unsafe}]
 blocks: 1
 """
 
@@ -102,3 +118,25 @@ def test_a_killed_agents_volume_is_taken_away_by_clean(iolab: Iolab, tmp_path: P
     done = iolab("clean")
     assert done.returncode == 0, done.stdout + done.stderr
     assert not path.exists()
+
+
+def test_a_hypervisor_that_answers_flushes_and_writes_nothing_is_caught(iolab: Iolab, tmp_path: Path) -> None:
+    """Volumes lie on a file system of their own, whose device is read: what the host's page cache has is lost."""
+    image, file = tmp_path / "image", tmp_path / "flushes.yaml"
+    with image.open("wb") as blank:
+        blank.truncate(96 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    file.write_text(FLUSHES.replace("VOLUME", f"flushed-{os.getpid()}"))
+    iolab("clean")  # makes nothing, and shows that the host is as it was
+    script = 'mount "$0" /var/tmp && chmod 1777 /var/tmp && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, image, IOLAB, "run", file],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {one["cell"]["machines.pc.disks"]: one for one in trials(tmp_path / done.stdout.split()[-1])}
+    codes = {name: {one["code"] for one in trial["warnings"]} for name, trial in found.items()}
+    assert value(found["honest"], "disk_blocks_kept") == value(found["honest"], "disk_blocks_acknowledged")
+    assert value(found["lying"], "disk_blocks_kept") < value(found["lying"], "disk_blocks_acknowledged")
+    assert "acknowledged-lost" in codes["lying"] - codes["honest"]
+    assert "ledger-open" not in codes["lying"] | codes["honest"]

@@ -155,6 +155,6 @@ DISK = MeasureKind(
     check=_check,
     joined_by=lambda measure: (measure.on, measure.program, measure.profile, measure.size),
     commands=_commands,
-    leading=("disk_bytes_per_s",),
+    leading=("disk_bytes_per_s", "disk_blocks_kept"),
     leading_parts=DISKS_PARTS,
 )

@@ -11,6 +11,7 @@ from iolab.trial.disk.ledger import (
     Counted,
     LayerName,
     Row,
+    Way,
     between,
     kept_by_door,
     layer_metrics,
@@ -34,9 +35,15 @@ def row(layer: LayerName, read_mib: float, written_mib: float = 0, operations: i
     return Row(layer, Counted(read_bytes=moved[0], written_bytes=moved[1], reads=operations, writes=0))
 
 
-def causes(*rows: Row, direct: bool = False, file_system: bool = True, door: bool = False) -> list[Cause]:
+FILES = Way(direct=False, file_system=True)
+BARE = Way(direct=True, file_system=False)
+DOOR = Way(direct=False, file_system=True, door=True)
+CLAIMED = Way(direct=True, file_system=False, claimed=True)
+
+
+def causes(*rows: Row, way: Way = FILES) -> list[Cause]:
     """Return the causes of a comparison's reads."""
-    found = steps(rows, direct=direct, file_system=file_system, door=door)
+    found = steps(rows, way)
     return [one.cause for one in found if one.direction == "read"]
 
 
@@ -72,9 +79,16 @@ def test_what_lies_between_program_and_device_is_named() -> None:
     """A cache that had it, blocks that were read ahead; past the cache on a bare device there is nothing."""
     assert causes(row("program", 100), row("device", 20)) == ["cache"]
     assert causes(row("program", 100), row("device", 130)) == ["readahead"]
-    assert causes(row("program", 100), row("device", 130), direct=True, file_system=False) == ["unexplained"]
-    journal = steps((row("program", 0, 100), row("device", 0, 105)), direct=False, file_system=True)
+    assert causes(row("program", 100), row("device", 130), way=BARE) == ["unexplained"]
+    journal = steps((row("program", 0, 100), row("device", 0, 105)), FILES)
     assert [one.cause for one in journal] == ["none", "metadata"]
+
+
+def test_what_a_claim_reads_of_a_device_is_named_and_no_more_than_that() -> None:
+    """Signatures of file systems are looked for at both ends of it."""
+    assert causes(row("program", 0), row("device", 0.35), way=CLAIMED) == ["signatures"]
+    assert causes(row("program", 0), row("device", 5), way=CLAIMED) == ["unexplained"]
+    assert causes(row("program", 0), row("device", 0.35), way=BARE) == ["unexplained"]
 
 
 def test_a_network_carries_headers_besides_and_no_more() -> None:
@@ -87,7 +101,7 @@ def test_a_network_carries_headers_besides_and_no_more() -> None:
 
 def test_what_has_no_cause_is_a_warning_with_both_layers() -> None:
     """And how much it is."""
-    found = steps((row("device", 100), row("hypervisor", 90)), direct=True, file_system=False)
+    found = steps((row("device", 100), row("hypervisor", 90)), BARE)
     (warning,) = ledger_warnings(found)
     assert warning == LedgerOpen(above="device", below="hypervisor", direction="read", more_bytes=-10 * MIB)
 
@@ -117,15 +131,12 @@ def test_a_layer_is_what_it_did_meanwhile() -> None:
 def test_what_the_kernel_kept_of_a_door_is_named_and_is_no_open_ledger() -> None:
     """Reads that no layer below saw came from memory; blocks that were read ahead are no lie."""
     kept = (row("program", 100), row("device", 100), row("network", 60), row("target", 59))
-    assert causes(*kept, door=True) == ["none", "cache", "cache"]
+    assert causes(*kept, way=DOOR) == ["none", "cache", "cache"]
     ahead = (row("program", 100), row("device", 100), row("network", 110), row("target", 109))
-    assert causes(*ahead, door=True) == ["none", "readahead", "readahead"]
+    assert causes(*ahead, way=DOOR) == ["none", "readahead", "readahead"]
     honest = (row("program", 100), row("device", 100), row("network", 101.5), row("target", 100))
-    assert causes(*honest, door=True) == ["none", "headers", "none"]
-    shown = [
-        kept_by_door(steps(rows, direct=False, file_system=True, door=True))
-        for rows in (kept, ahead, honest, ())
-    ]
+    assert causes(*honest, way=DOOR) == ["none", "headers", "none"]
+    shown = [kept_by_door(steps(rows, DOOR)) for rows in (kept, ahead, honest, ())]
     assert shown == [True, False, False, None]
 
 

@@ -15,7 +15,7 @@ from iolab.statements.disk_warnings import LedgerOpen
 from iolab.trial.disk.figures import DiskFigure
 
 LayerName = Literal["program", "device", "hypervisor", "network", "target"]
-Cause = Literal["none", "cache", "readahead", "metadata", "headers", "unexplained"]
+Cause = Literal["none", "cache", "readahead", "metadata", "signatures", "headers", "unexplained"]
 AGREE_RATIO = 0.01
 """Layers that differ by less agree."""
 AGREE_BYTES = 128 << 10
@@ -24,6 +24,8 @@ HEADER_BYTES = 512
 """Of a protocol, per read or write, both ways: iSCSI has 48 per PDU, NVMe/TCP 72 + 24, NBD 28 + 16."""
 HEADERS_RATIO = 0.02
 """The same of long reads and writes: iSCSI cuts them into PDUs of 8 KiB and more."""
+SIGNATURES_BYTES = 1 << 20
+"""What a claim reads at most of a device, where file systems and partition tables would have their signatures."""
 BYTES, OPERATIONS, FLUSHES = "disk_layer_bytes", "disk_layer_operations", "disk_layer_flushes"
 
 
@@ -91,22 +93,32 @@ def _directions(phase: str) -> tuple[bool, bool]:
     return reads, phase == "stamp" or phase.startswith("put") or phase.endswith("write")
 
 
-def steps(rows: Sequence[Row], *, direct: bool, file_system: bool, door: bool = False) -> tuple[Step, ...]:
-    """Compare each layer with the one above it; below the network with the one above that.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """What lies between a program and its device."""
 
-    `direct`: the program passes the page cache; `file_system`: it writes files; `door`: its device is a file of FUSE,
-    of which the kernel may keep blocks and read some ahead.
-    """
+    direct: bool
+    """The program passes the page cache."""
+    file_system: bool
+    """It writes files."""
+    door: bool = False
+    """Its device is a file of FUSE, of which the kernel may keep blocks and read some ahead."""
+    claimed: bool = False
+    """It looks for signatures on the device before it writes there."""
+
+
+def steps(rows: Sequence[Row], way: Way) -> tuple[Step, ...]:
+    """Compare each layer with the one above it; below the network with the one above that."""
     found: list[Step] = []
     for place, below in enumerate(rows[1:], 1):
         above = rows[place - 1]
         if above.layer == "network":
             above = rows[place - 2]
-        found += _step(above, below, direct=direct, file_system=file_system, door=door)
+        found += _step(above, below, way)
     return tuple(found)
 
 
-def _step(above: Row, below: Row, *, direct: bool, file_system: bool, door: bool) -> Iterator[Step]:
+def _step(above: Row, below: Row, way: Way) -> Iterator[Step]:
     upper, lower = above.counted, below.counted
     directions: tuple[tuple[Literal["read", "write"], int, int], ...] = (
         ("read", upper.read_bytes, lower.read_bytes),
@@ -116,12 +128,12 @@ def _step(above: Row, below: Row, *, direct: bool, file_system: bool, door: bool
         more = under - over
         agrees = abs(more) <= max(AGREE_BYTES, AGREE_RATIO * max(over, under))
         cause: Cause = "none"
-        if not agrees and door and above.layer == "device" and direction == "read":
+        if not agrees and way.door and above.layer == "device" and direction == "read":
             cause = _of_door(more, over, below.layer)
         elif not agrees and below.layer == "network":
             cause = _of_network(more, over, (upper.reads or 0) + (upper.writes or 0))
         elif not agrees and above.layer == "program":
-            cause = _of_kernel(direction, more, direct=direct, file_system=file_system)
+            cause = _of_kernel(direction, more, way)
         elif not agrees:
             cause = "unexplained"
         yield Step(above.layer, below.layer, direction, more, cause)
@@ -145,15 +157,17 @@ def _of_network(more: int, payload: int, operations: int) -> Cause:
     return "headers" if fits else "unexplained"
 
 
-def _of_kernel(direction: str, more: int, *, direct: bool, file_system: bool) -> Cause:
+def _of_kernel(direction: str, more: int, way: Way) -> Cause:
     """Name what lies between a program and its kernel's device."""
-    if direct and not file_system:
+    if way.claimed and direction == "read" and 0 < more <= SIGNATURES_BYTES:
+        return "signatures"
+    if way.direct and not way.file_system:
         return "unexplained"  # nothing lies between
     if more < 0:
         return "cache"
     if direction == "write":
-        return "metadata" if file_system else "unexplained"
-    return "metadata" if direct else "readahead"
+        return "metadata" if way.file_system else "unexplained"
+    return "metadata" if way.direct else "readahead"
 
 
 def layer_metrics(rows: Sequence[Row]) -> Iterator[Metric]:

@@ -27,6 +27,7 @@ from iolab.trial.disk.ledger import (
     Counted,
     LayerName,
     Row,
+    Way,
     between,
     kept_by_door,
     layer_metrics,
@@ -92,9 +93,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
     rows = _rows(ran, began.layers, ended.layers)
-    compared = steps(
-        rows, direct=_is_direct(measure), file_system=disk.fs is not None, door=disk.via == "user"
-    )
+    compared = steps(rows, _way(measure, disk))
     looked = [replace(one, kept=kept_by_door(compared)) if one.is_door else one for one in looked]
     raw: Json = {
         **ran.said,
@@ -160,6 +159,16 @@ def _rows(
     """Return the ledger: the program, then every layer that could be counted both times, the nearest first."""
     below = (Row(layer, between(seen, after[layer])) for layer, seen in before.items() if layer in after)
     return (Row("program", of_program(ran.figures)), *below)
+
+
+def _way(measure: DiskMeasure, disk: Disk) -> Way:
+    """Return what lies between the program and its device."""
+    return Way(
+        direct=_is_direct(measure),
+        file_system=disk.fs is not None,
+        door=disk.via == "user",
+        claimed=measure.program == "flush-check",
+    )
 
 
 def _is_direct(measure: DiskMeasure) -> bool:
