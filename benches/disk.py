@@ -1,10 +1,11 @@
 """fio through iolab against plain fio on the same blocks of a disk, in alternation; and the cost of a trial beside it.
 
-Usage: python benches/disk.py [BLOCKS [fs]]. Needs root, fio and a loop device. In each block plain fio, iolab, iolab
-and plain fio again read the first 128 MiB of one volume for a second each: many short blocks, because a disk drifts.
-One that is shared scatters all the same: mount a file system whose device lies in memory on /var/tmp then. With `fs`
-each has a file on one ext4, which iolab fills in every trial. Prints each block, the ratio with its interval, and what
-a trial takes beside its programs.
+Usage: python benches/disk.py [BLOCKS [fs | steady]]. Needs root, fio and a loop device. In each block plain fio, iolab,
+iolab and plain fio again read the first 128 MiB of one volume for a second each: many short blocks, because a disk
+drifts. One that is shared scatters all the same: mount a file system whose device lies in memory on /var/tmp then, or
+take `steady`, a disk behind QEMU's throttle (which needs qemu-storage-daemon). With `fs` each has a file on one ext4,
+which iolab fills in every trial. Prints each block, the ratio with its interval, and what a trial takes beside its
+programs.
 """
 
 import json
@@ -37,7 +38,11 @@ measure:
   it: {{kind: disk, program: fio, on: a, size: 128M,
         fio: {{blocks: [4K], depths: [32], access: [read], each: {SECONDS}s}}}}
 """
-DISKS = {"": "{volume: plain}", "fs": "{volume: plain, fs: ext4}"}
+DISKS = {
+    "": "{volume: plain}",
+    "fs": "{volume: plain, fs: ext4}",
+    "steady": "{volume: plain, via: user, throttle: {operations: 4000}}",
+}
 ABOUT = Dimensions(part="read", block_bytes=4096, depth=32)
 
 
@@ -77,7 +82,7 @@ def main() -> int:
         lab.change_to(compose(setup.lab))
         site = Site(agent=agent, lab=setup.lab, topology=make_topology(setup.lab))
         path = node_of("plain", NAME_PREFIX)
-        if where:
+        if where == "fs":
             path = f"{mount_of('plain', NAME_PREFIX)}/by-hand"
             fill = ("dd", "if=/dev/urandom", f"of={path}", "bs=1M", "count=128", "conv=fsync", "status=none")
             subprocess.run(fill, check=True)

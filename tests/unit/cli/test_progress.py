@@ -1,0 +1,25 @@
+"""The line that tells how a trial ended while its run goes on."""
+
+from iolab.cli.progress import describe_record
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric, Metrics
+from iolab.record.trial import Status, TrialResult
+from iolab.store.records import TrialRecord
+
+
+def test_a_disk_program_is_told_by_what_stands_for_it_in_the_report() -> None:
+    """hdparm's first timing is of memory."""
+    rates = {"cached": 8e9, "buffered": 2e8}
+    metrics = Metrics(
+        Metric("disk_bytes_per_s", "byte/s", rate, Dimensions(part=part)) for part, rate in rates.items()
+    )
+    record = TrialRecord(
+        key="k",
+        measure="old",
+        kind="disk",
+        block=1,
+        cell={"path": "Local"},
+        wall="2026-01-01T00:00:00+00:00",
+        result=TrialResult(status=Status.OK, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1),
+    )
+    assert describe_record(record) == "block 1 old path=Local: buffered 200 MB/s"
