@@ -3,12 +3,12 @@
 Usage: python benches/originals.py hdparm|bonnie++|bonnie++-files [BLOCKS [SLOWED]]. Needs root, loop devices, the
 package and cgroups of memory and of block devices. The store is a loop device on memory, whose speed no neighbour
 changes: bare for hdparm, with ext4 for bonnie++, whose large file is eight times the memory that both programs are
-given. bonnie++ prints no figure of a phase that ends within half a second: the large file is read at a disk's speed
-(READ_LIMITS), and bonnie++-files, small files alone, has so many that looking at all of them takes longer. Prints each
-block, then each phase's ratio, ours by the original, with its interval and the noise floor; exit status 1 where one
-differs beyond it, or cannot be shown to agree. SLOWED (1.1: by a tenth) makes our figures worse by that much, to see
-that the bench finds it. thput-fsys has no package: it is ours alone, and crates/disk/tests/programs.rs holds it to its
-definition.
+given. Both are read at a disk's speed (READ_LIMITS): memory's scatters more than programs differ, and bonnie++ prints
+no figure of a phase that ends within half a second. bonnie++-files, small files alone, has so many that looking at all
+of them takes longer. Prints each block, then each phase's ratio, ours by the original, with its interval and the noise
+floor; exit status 1 where one differs beyond it, or cannot be shown to agree. SLOWED (1.1: by a tenth) makes our
+figures worse by that much, to see that the bench finds it. thput-fsys has no package: it is ours alone, and
+crates/disk/tests/programs.rs holds it to its definition.
 """
 
 import json
@@ -35,8 +35,9 @@ LEAST_BYTES = 16 * MIB
 """Of the large file where small files are compared: neither program does without one."""
 SMALL_FILES = 320 * 1024
 READ_LIMITS = {"bps": 400_000_000, "iops": 2500}
-"""Of the store, for bonnie++: what reads all of the file, or seeks in it, takes two seconds and more. The kernel lets
-through a tenth of a second's worth at once: of a phase of one second that would be a step of 10 %."""
+"""Of the store: hdparm does not come to the disk's end within its 3 s, and what of bonnie++ reads all of the file, or
+seeks in it, takes two seconds and more. The kernel lets through a tenth of a second's worth at once: of a phase of one
+second that would be a step of 10 %."""
 HDPARM_WAITS_S = 3
 """Before each timing. Our profile does not, but a computer in a guest may get memory back from its host meanwhile."""
 OLD, NEW = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
@@ -154,7 +155,7 @@ def compared(name: str, blocks: int, original: Callable[[], Rates], ours: Callab
     return agrees
 
 
-def hdparm(node: str) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
+def hdparm(node: str, groups: Groups) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
     """Return both programs on the bare device."""
 
     def ours() -> Rates:
@@ -162,10 +163,10 @@ def hdparm(node: str) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
         for timing in ("cached", "buffered"):
             time.sleep(HDPARM_WAITS_S)
             about = {"device": node, "timings": [timing], "cache": "cold"}
-            found.update(own({"program": "hdparm", **about}))
+            found.update(own({"program": "hdparm", **about}, groups))
         return found
 
-    return lambda: rates(parse_hdparm(ran(["hdparm", "-tT", node]))), ours
+    return lambda: rates(parse_hdparm(ran(["hdparm", "-tT", node], groups))), ours
 
 
 def bonnie(
@@ -188,7 +189,7 @@ def main() -> int:
         parent = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY)))
         node = stack.enter_context(disk(parent))
         if name == "hdparm":
-            original, ours = hdparm(node)
+            original, ours = hdparm(node, stack.enter_context(limited(node)))
         else:
             small = name.endswith("files")
             place = stack.enter_context(mounted(node, parent))
