@@ -11,8 +11,8 @@ from tests.guest.labs import PATIENCE_S
 from iolab.errors import LabError
 from iolab.image import Image
 from iolab.image.emulator import Emulator
+from iolab.lab.actions import PinGuest
 from iolab.lab.guests.guest import Guest
-from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
 from iolab.run.guests.boot_sources import Source, find_here
 from iolab.run.guests.guests import BOOT_DEADLINE_S, Guests

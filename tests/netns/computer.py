@@ -15,20 +15,10 @@ from tests.netns.runs import PATIENCE_S
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
+from iolab.lab.actions import CreateNetns, Run, Write, filled
 from iolab.lab.difference import difference
-from iolab.lab.resources import (
-    Command,
-    CreateNetns,
-    Expectation,
-    Resource,
-    Run,
-    Setting,
-    Source,
-    Write,
-    extract,
-    filled,
-    holds,
-)
+from iolab.lab.readings import Command, Expectation, Setting, Source, extract, holds
+from iolab.lab.resources import Resource
 
 PREFIX = f"t{os.getpid()}-"
 OUTER = f"{PREFIX}computer"

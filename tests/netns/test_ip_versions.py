@@ -12,7 +12,7 @@ from tests.netns.runs import trials, value
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.compose import compose
-from iolab.lab.resources import Command
+from iolab.lab.readings import Command
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]

@@ -9,7 +9,7 @@ from tests.netns.computer import PREFIX, Computer, computer, lab_of, namespaces,
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.compose import compose
-from iolab.lab.resources import Command
+from iolab.lab.readings import Command
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]

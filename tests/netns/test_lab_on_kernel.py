@@ -13,7 +13,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
 from iolab.lab.compose import compose
-from iolab.lab.resources import Command
+from iolab.lab.readings import Command
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]

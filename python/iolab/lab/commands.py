@@ -8,21 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iolab.experiment.impairments import Stage
-from iolab.lab.cards.tuning import cpu_ranges
-from iolab.lab.guests.guest import Guest
-from iolab.lab.guests.start import GuestStart, planned_start, start_commands
-from iolab.lab.hosts.processors import processor_word
-from iolab.lab.links.pacer import Pacing
-from iolab.lab.resources import (
+from iolab.lab.actions import (
     FOUND,
     ORIGINAL,
     Action,
-    Command,
     CreateNetns,
     ImpairWire,
     PinGuest,
     PinNapi,
-    Resource,
     Run,
     SpreadInterrupts,
     StartDevice,
@@ -34,6 +27,13 @@ from iolab.lab.resources import (
     Write,
     filled,
 )
+from iolab.lab.cards.tuning import cpu_ranges
+from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.start import GuestStart, planned_start, start_commands
+from iolab.lab.hosts.processors import processor_word
+from iolab.lab.links.pacer import Pacing
+from iolab.lab.readings import Command
+from iolab.lab.resources import Resource
 from iolab.statements.commands import (
     CommandNote,
     GuestThread,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
+from iolab.lab.actions import Write
 from iolab.lab.cards.tuning import tuning_resources
 from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
 from iolab.lab.endpoints import version_of
@@ -24,7 +25,8 @@ from iolab.lab.packets.resources import device_resources, packet_resources, with
 from iolab.lab.ports.addresses import route_resource
 from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
+from iolab.lab.readings import Expectation, Reading, Setting
+from iolab.lab.resources import Resource
 from iolab.lab.standing.resources import standing_resources
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
 from iolab.lab.volumes.resources import volume_resources

@@ -1,6 +1,6 @@
 """Commands as they are logged in commands.jsonl."""
 
-from iolab.lab.resources import TypedCommand
+from iolab.lab.actions import TypedCommand
 from iolab.record.trial import CommandRecord
 
 

@@ -9,8 +9,8 @@ import pytest
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse, shape_references
 from iolab.experiment.shapes import Shape
+from iolab.lab.actions import Run
 from iolab.lab.links import shaping
-from iolab.lab.resources import Run
 from iolab.lab.topology import make_topology
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.nics import NICS, NicKind

@@ -7,7 +7,7 @@ from pathlib import Path
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.resources import Command
+from iolab.lab.readings import Command
 from iolab.plan.commands import StepCommands, commands, render, typed
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from iolab.experiment import parse
+from iolab.lab.actions import PinGuest, PinNapi
 from iolab.lab.hosts.facts import Facts, ImageFact, InterfaceFact, ProcessorFacts
-from iolab.lab.resources import PinGuest, PinNapi
 from iolab.plan.commands import commands
 from iolab.plan.labs import Labs
 from iolab.plan.plan_file import decode_plan, encode_plan

@@ -15,9 +15,10 @@ from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.transport import Transport
 from iolab.experiment import load
 from iolab.image.emulator import Emulator
+from iolab.lab.actions import StartGuest
 from iolab.lab.guests.guest import Guest
 from iolab.lab.hosts.facts import Facts, ImageFact
-from iolab.lab.resources import Resource, StartGuest
+from iolab.lab.resources import Resource
 from iolab.plan.labs import Labs
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from iolab.experiment.machines import HostTuning
+from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.links.bridges import expect_interface
 from iolab.lab.readback.values import CardSettings, Interface
-from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
+from iolab.lab.readings import Command, Expectation, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Port
 
 PAUSE_LABELS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}

@@ -11,20 +11,13 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Host, HostTuning, Vm
 from iolab.experiment.port_ref import PortRef
+from iolab.lab.actions import ORIGINAL, Run, SpreadInterrupts
 from iolab.lab.cards.settings import card_settings
 from iolab.lab.dependencies import base_of
 from iolab.lab.links.link_topology import Join, is_card, join_of, uplinks
 from iolab.lab.readback.values import HardwareSettings, Value
-from iolab.lab.resources import (
-    ORIGINAL,
-    Command,
-    Expectation,
-    InterruptState,
-    Reading,
-    Resource,
-    Run,
-    SpreadInterrupts,
-)
+from iolab.lab.readings import Command, Expectation, InterruptState, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 
 

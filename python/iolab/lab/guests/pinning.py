@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
 from iolab.experiment.port_ref import PortRef
+from iolab.lab.actions import PinGuest
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.packets.placement import Placement
 from iolab.lab.readback.values import GuestThreads
-from iolab.lab.resources import Expectation, GuestState, PinGuest, Reading, Resource
+from iolab.lab.readings import Expectation, GuestState, Reading
+from iolab.lab.resources import Resource
 
 
 def pin_resources(

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from iolab.lab.actions import TypedCommand
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.own_user import own_user_of
 from iolab.lab.guests.passed_files import file_note, passed_files
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.guests.switch import RUNTIME, switch_argv, switch_id, switched
 from iolab.lab.guests.xen import CREATE, dom0_commands, domain_commands, xl_config
-from iolab.lab.resources import Command, TypedCommand
+from iolab.lab.readings import Command
 from iolab.statements.commands import RunsAsOwnUser
 
 PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")

@@ -5,9 +5,11 @@ from typing import Literal
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Host
+from iolab.lab.actions import TuneProcessors
 from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import Expectation, ProcessorState, Reading, Resource, TuneProcessors
+from iolab.lab.readings import Expectation, ProcessorState, Reading
+from iolab.lab.resources import Resource
 
 CPU = "/sys/devices/system/cpu"
 NO_TURBO = f"{CPU}/intel_pstate/no_turbo"

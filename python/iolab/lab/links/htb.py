@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from iolab.experiment.shapes import Leaf, Shape, ShapeClass
+from iolab.lab.actions import Run
 from iolab.lab.endpoints import version_of
 from iolab.lab.links.tc import (
     QDISC_SHOW,
@@ -14,7 +15,7 @@ from iolab.lab.links.tc import (
     root,
 )
 from iolab.lab.readback.shaping import ClassField, Filters, LeafQdisc
-from iolab.lab.resources import Command, Expectation, Reading, Run
+from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.topology import Port
 
 Selector = tuple[str | None, str | None]

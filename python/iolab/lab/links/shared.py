@@ -7,6 +7,7 @@ The kernel passes frames from one to the other itself: no bridge, and nothing pa
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
+from iolab.lab.actions import Run
 from iolab.lab.dependencies import (
     Place,
     base_of,
@@ -18,7 +19,8 @@ from iolab.lab.dependencies import (
 from iolab.lab.links.bridges import expect_interface, netns_resource
 from iolab.lab.links.link_topology import Join, is_ours, join_of, mac_of, own_ends, uplinks
 from iolab.lab.readback.values import Interface
-from iolab.lab.resources import Command, Resource, Run
+from iolab.lab.readings import Command
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.statements.clashes import (
     CardsOnPort,

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
+from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.dependencies import is_veth
 from iolab.lab.readback.shaping import ClassField, Qdisc, QdiscField, QdiscRate, ShaperClass
-from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Run
+from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.topology import Port
 
 

@@ -13,6 +13,7 @@ from iolab.experiment.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
 from iolab.experiment.links import Link
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.shapes import Shape
+from iolab.lab.actions import ImpairWire, Run, StartWire, Write
 from iolab.lab.dependencies import Place, port_dependencies
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
@@ -23,17 +24,8 @@ from iolab.lab.links.pacer import QUEUE_FRAMES as PACER_QUEUE_FRAMES
 from iolab.lab.links.pacer import Pacing
 from iolab.lab.links.pacing import pacing_at
 from iolab.lab.readback.values import Interface, PacedWay, Running
-from iolab.lab.resources import (
-    Command,
-    Expectation,
-    ImpairWire,
-    Reading,
-    Resource,
-    Run,
-    StartWire,
-    WireState,
-    Write,
-)
+from iolab.lab.readings import Command, Expectation, Reading, WireState
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 
 End = tuple[str | None, str]

@@ -13,6 +13,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.impairments import Impairments, Stage
 from iolab.experiment.machines import Netns
+from iolab.lab.actions import FOUND, ORIGINAL, Action, PinNapi, Run, StartDevice, StartWire
 from iolab.lab.dependencies import base_of, is_veth, place_of, ports_of, side_key, side_of
 from iolab.lab.endpoints import VERSIONS, Endpoint, version_of
 from iolab.lab.kernels import HERE
@@ -22,20 +23,8 @@ from iolab.lab.links.wires import POLLING_PRIORITY
 from iolab.lab.packets.placement import Placement
 from iolab.lab.ports.offloads import features_resource
 from iolab.lab.readback.values import HardwareSettings, Interface, Neighbour, Running
-from iolab.lab.resources import (
-    FOUND,
-    ORIGINAL,
-    Action,
-    Command,
-    DeviceState,
-    Expectation,
-    PinNapi,
-    Reading,
-    Resource,
-    Run,
-    StartDevice,
-    StartWire,
-)
+from iolab.lab.readings import Command, DeviceState, Expectation, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}

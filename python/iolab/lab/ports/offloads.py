@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Offload, SendOffload
+from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.dependencies import base_of, ports_of, side_key, side_of
 from iolab.lab.links.link_topology import Join, Side, guest_at, is_card, is_macvtap, join_of, own_ends
 from iolab.lab.readback.values import Features
-from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
+from iolab.lab.readings import Command, Expectation, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.statements.clashes import LeadsElsewhere, MacvtapFinishesNothing, XenChecksumFixed
 from iolab.statements.lacks import Lack

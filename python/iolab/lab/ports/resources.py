@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.port_ref import PortRef
+from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.dependencies import (
     Place,
     base_of,
@@ -23,7 +24,8 @@ from iolab.lab.links.shared import STUB
 from iolab.lab.ports.addresses import address_resource
 from iolab.lab.ports.offloads import bridge_offload, offload_resources
 from iolab.lab.readback.values import Interface
-from iolab.lab.resources import ORIGINAL, Command, Reading, Resource, Run
+from iolab.lab.readings import Command, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 
 

@@ -8,10 +8,12 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.experiment.ready import Ready
 from iolab.experiment.standing import Change, Service
+from iolab.lab.actions import Run
 from iolab.lab.kernels import kernel_of
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import Command, Expectation, Reading, Resource, Run
+from iolab.lab.readings import Command, Expectation, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.standing.scripts import (
     CHECK,
     DELETE_FILE,

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Disk
+from iolab.lab.actions import FOUND, Run
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
+from iolab.lab.readings import Command, Expectation, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, netns_of
 from iolab.lab.volumes.exports import port_of, way_of
 from iolab.lab.volumes.initiators import kernel_disk

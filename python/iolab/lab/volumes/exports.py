@@ -8,9 +8,11 @@ from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
+from iolab.lab.actions import Run
 from iolab.lab.kernels import HERE
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import Command, Expectation, Reading, Resource, Run
+from iolab.lab.readings import Command, Expectation, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.kernel_scripts import SHOW_LIO
 from iolab.lab.volumes.kernel_targets import NBD_PORT, Export, Made, lio, nbd, nvmet

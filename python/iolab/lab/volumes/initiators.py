@@ -1,8 +1,9 @@
 """Initiators in a machine's own kernel: open-iscsi, nvme-tcp, nbd. Pure."""
 
 from iolab.experiment.links import Volume
+from iolab.lab.actions import FOUND, Run
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import FOUND, Command, Expectation, Reading, Run
+from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.volumes.exports import host_name, initiator_name, subsystem_name, target_name
 from iolab.lab.volumes.kernel_scripts import (
     AWAIT_DISK,

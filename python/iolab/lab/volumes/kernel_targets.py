@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from iolab.experiment.links import Volume
+from iolab.lab.actions import Run
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import Command, Expectation, Reading, Run
+from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.volumes.kernel_scripts import (
     END_BY_PID_FILE,
     END_LIO,

@@ -9,11 +9,13 @@ from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Bus, Disk, Machine, Vm
+from iolab.lab.actions import FOUND, Run
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.guests.guest import GuestDisk
 from iolab.lab.readback.disks import SHOW, BlockDevice
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
+from iolab.lab.readings import Command, Expectation, Reading
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.attached import attached_resources
 from iolab.lab.volumes.exports import export_resources, port_of, way_of

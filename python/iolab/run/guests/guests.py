@@ -12,9 +12,9 @@ from dataclasses import replace
 from iolab.agent.client import AgentLost
 from iolab.agent.messages import Json
 from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
+from iolab.lab.actions import PinGuest, StartGuest
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
-from iolab.lab.resources import PinGuest, StartGuest
 from iolab.record.trial import CommandRecord, GuestUse
 from iolab.run.agents import Agents
 from iolab.run.command_records import record_of

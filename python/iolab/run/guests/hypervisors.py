@@ -17,7 +17,7 @@ from iolab.lab.guests.qemu import Place, qemu_argv
 from iolab.lab.guests.start import PARENT_COMMAND
 from iolab.lab.guests.xen import CONFIG, CREATE, xl_config
 from iolab.lab.kernels import HERE
-from iolab.lab.resources import Command, extract
+from iolab.lab.readings import Command, extract
 from iolab.parts.nics import NICS
 from iolab.run.agents import Agents
 from iolab.run.guests.accelerator import Accelerator, find_accelerator

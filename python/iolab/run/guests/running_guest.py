@@ -9,10 +9,10 @@ from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
 from iolab.agent.relay import RelayedTransport
 from iolab.errors import LabError
+from iolab.lab.actions import PinGuest
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, SwitchStart, process_id
-from iolab.lab.resources import PinGuest
 from iolab.record.trial import CommandRecord, GuestUse
 from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Launch

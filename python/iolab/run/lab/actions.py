@@ -9,16 +9,12 @@ from iolab.agent.client import COMMAND_TIMEOUT_MS, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult, Json, SettingWritten
 from iolab.errors import AgentError, IolabError, LabError
-from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
-from iolab.lab.resources import (
+from iolab.lab.actions import (
     Action,
-    Command,
     CreateNetns,
     ImpairWire,
     PinGuest,
     PinNapi,
-    Reading,
-    Resource,
     Run,
     SpreadInterrupts,
     StartDevice,
@@ -28,8 +24,10 @@ from iolab.lab.resources import (
     TuneProcessors,
     TypedCommand,
     Write,
-    extract,
 )
+from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
+from iolab.lab.readings import Command, Reading, extract
+from iolab.lab.resources import Resource
 from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.command_records import record_of

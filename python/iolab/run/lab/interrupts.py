@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from iolab.agent.client import Agent, Pending
 from iolab.agent.messages import SettingRead, SettingWritten
 from iolab.errors import LabError
+from iolab.lab.actions import SpreadInterrupts, TypedCommand
 from iolab.lab.commands import Found, commands_of, file_words
-from iolab.lab.resources import Resource, SpreadInterrupts, TypedCommand
+from iolab.lab.resources import Resource
 from iolab.run.agents import Agents
 
 Card = tuple[str, str]

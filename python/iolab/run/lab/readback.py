@@ -8,7 +8,7 @@ from iolab.agent.client import COMMAND_TIMEOUT_MS, REPLY_SLACK_S, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult, Json, SettingRead
 from iolab.lab.readback.values import ENDED
-from iolab.lab.resources import (
+from iolab.lab.readings import (
     Command,
     DeviceState,
     Expectation,

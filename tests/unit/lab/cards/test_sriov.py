@@ -7,12 +7,13 @@ import pytest
 from tests.wording import in_words
 
 from iolab.experiment.experiment import Lab
+from iolab.lab.actions import Run, StartGuest, Tell, Write
 from iolab.lab.cards.sriov import function_needs
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import FunctionBackend
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.readback.values import LastName, VirtualFunction, value_shown
-from iolab.lab.resources import Resource, Run, StartGuest, Tell, Write, undo_keys
+from iolab.lab.resources import Resource, undo_keys
 from iolab.lab.topology import make_topology
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]

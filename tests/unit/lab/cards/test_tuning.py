@@ -8,12 +8,13 @@ from tests.wording import in_words
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import HostTuning
+from iolab.lab.actions import Run, SpreadInterrupts
 from iolab.lab.cards.tuning import cpu_ranges, traffic_cards, tuned_cards, tunings
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need
-from iolab.lab.resources import Resource, Run, SpreadInterrupts
+from iolab.lab.resources import Resource
 from iolab.statements.clashes import Clash
 from iolab.statements.purposes import ForMachine, KeyOf
 

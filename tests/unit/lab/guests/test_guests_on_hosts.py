@@ -7,11 +7,11 @@ from tests.wording import in_words
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab
+from iolab.lab.actions import StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind, lacking
-from iolab.lab.resources import StartGuest
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import ForMachine
 

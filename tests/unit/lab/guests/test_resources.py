@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Latency
+from iolab.lab.actions import PinGuest, Run, StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.difference import Change, dependents, difference
 from iolab.lab.guests.guest import Guest, MacvtapBackend, TapBackend, VhostUserBackend
 from iolab.lab.needs.part_needs import check_ways
 from iolab.lab.packets.placement import place, ways
-from iolab.lab.resources import PinGuest, Resource, Run, StartGuest, guests
+from iolab.lab.resources import Resource, guests
 from iolab.lab.topology import make_topology
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]

@@ -8,6 +8,7 @@ from tests.wording import in_words
 
 from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Setup
+from iolab.lab.actions import PinGuest, Run, TuneProcessors
 from iolab.lab.compose import compose
 from iolab.lab.hosts.facts import ProcessorFacts
 from iolab.lab.hosts.readiness import cards_of, concerns, cpu_order, node_of
@@ -15,7 +16,6 @@ from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import lacking
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.readback.values import CardSettings, value_shown
-from iolab.lab.resources import PinGuest, Run, TuneProcessors
 from iolab.plan.feasibility import ANY_HOST
 from iolab.report.words import EN
 from iolab.trial.host_warnings import host_warnings

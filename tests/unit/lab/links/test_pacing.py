@@ -7,6 +7,7 @@ from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
+from iolab.lab.actions import ImpairWire, StartWire
 from iolab.lab.commands import PLANNED, commands_of, request_of
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
@@ -14,7 +15,6 @@ from iolab.lab.links.wires import MARGIN_BYTES, longest_wait_ns
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.readback.values import PacedWay, value_shown
-from iolab.lab.resources import ImpairWire, StartWire
 
 CLASSES = {
     "g0": {"rate": "400Mbit", "ceil": "600Mbit", "from": "near"},

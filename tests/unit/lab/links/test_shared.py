@@ -9,10 +9,10 @@ from tests.wording import in_words
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Stream
+from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need
-from iolab.lab.resources import Run
 from iolab.statements.lacks import Lack
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]

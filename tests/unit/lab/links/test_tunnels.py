@@ -8,13 +8,14 @@ from tests.wording import in_words
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.overlays import without_plain
+from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.x25519 import multiplied, private_key, public_key
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need
 from iolab.lab.readback.values import Lines, LinkData, value_shown
-from iolab.lab.resources import Resource, Run
+from iolab.lab.resources import Resource
 from iolab.lab.topology import make_topology
 from iolab.statements.lacks import Lack
 

@@ -7,6 +7,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine, Netns, Vm
+from iolab.lab.actions import ImpairWire, Run, StartWire
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.links.netem import netem_options
@@ -14,7 +15,6 @@ from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wi
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.packets.placement import placement_of
-from iolab.lab.resources import ImpairWire, Run, StartWire
 from iolab.statements.unbuilt import WireUnbuilt
 
 

@@ -9,13 +9,14 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.port_ref import PortRef
+from iolab.lab.actions import PinNapi, Run, StartDevice
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.needs.part_needs import measure_needs
 from iolab.lab.packets.needs import check_packets
 from iolab.lab.packets.placement import place, senders_of, ways
-from iolab.lab.resources import PinNapi, Resource, Run, StartDevice
+from iolab.lab.resources import Resource
 from iolab.lab.topology import make_topology
 from iolab.statements.purposes import ForMeasure, KeyOf
 

@@ -20,7 +20,7 @@ from iolab.lab.readback.values import (
     Value,
     value_shown,
 )
-from iolab.lab.resources import Command, Expectation, Reading, extract, holds
+from iolab.lab.readings import Command, Expectation, Reading, extract, holds
 
 ADDR = """[{"ifindex":3,"link":"eth1","ifname":"eth0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,
 "qdisc":"noqueue","master":"br0","operstate":"UP","linkinfo":{"info_kind":"veth","info_slave_kind":"bridge","info_slave_data":{"state":"forwarding","priority":32}},"addr_info":[

@@ -4,11 +4,12 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
+from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
-from iolab.lab.resources import Resource, Run
+from iolab.lab.resources import Resource
 
 TEXT = """\
 lab:

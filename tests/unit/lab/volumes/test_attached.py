@@ -10,9 +10,10 @@ from tests.wording import in_words
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab, Setup
+from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.needs.need import Need, NeedKind
-from iolab.lab.resources import Resource, Run
+from iolab.lab.resources import Resource
 from iolab.lab.volumes import scripts
 
 HEAD = """

@@ -6,11 +6,12 @@ from tests.wording import in_words
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab, Setup
+from iolab.lab.actions import Run, StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.needs.need import Need, NeedKind
-from iolab.lab.resources import Resource, Run, StartGuest
+from iolab.lab.resources import Resource
 from iolab.lab.volumes.exports import port_of
 
 HEAD = """

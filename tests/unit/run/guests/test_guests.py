@@ -12,10 +12,11 @@ from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.messages import PROTOCOL
 from iolab.errors import LabError
+from iolab.lab.actions import PinGuest
 from iolab.lab.guests.guest import GuestNic, TapBackend
 from iolab.lab.readback.values import GuestThreads, value_shown
-from iolab.lab.resources import GuestState as State
-from iolab.lab.resources import PinGuest, Reading
+from iolab.lab.readings import GuestState as State
+from iolab.lab.readings import Reading
 from iolab.report.words import EN
 from iolab.statements.commands import GuestThread, OpenDevice, OpenTapIn, RunsAsOwnUser, VcpuThread
 from iolab.statements.warnings import AcceleratorUnknown

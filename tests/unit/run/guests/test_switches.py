@@ -8,8 +8,8 @@ from tests.unit.run.guests.fake_guests import FIRST_VCPU, Threads, guest, parent
 from iolab.agent.client import Refused
 from iolab.agent.fake import Outcome
 from iolab.errors import LabError
+from iolab.lab.actions import PinGuest
 from iolab.lab.guests.guest import GuestNic, VhostUserBackend
-from iolab.lab.resources import PinGuest
 
 PATIENCE_S = 60.0
 SWITCH_PID, POLLING, QEMU_PID = 1001, 1005, 1002

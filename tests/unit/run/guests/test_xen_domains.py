@@ -11,8 +11,8 @@ from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.messages import PROTOCOL
 from iolab.agent.transport import Transport
 from iolab.errors import LabError
+from iolab.lab.actions import PinGuest
 from iolab.lab.guests.guest import Guest
-from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
 from iolab.run.guests.boot_sources import Source
 from iolab.run.guests.guests import Guests

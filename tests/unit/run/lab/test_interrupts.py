@@ -6,8 +6,10 @@ from tests.wording import in_words
 
 from iolab.agent.fake import FakeHost, Outcome
 from iolab.errors import LabError
+from iolab.lab.actions import SpreadInterrupts
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import Expectation, InterruptState, Reading, Resource, SpreadInterrupts
+from iolab.lab.readings import Expectation, InterruptState, Reading
+from iolab.lab.resources import Resource
 from iolab.run.lab.standing_lab import StandingLab
 
 VIRTIO, E1000 = "/sys/devices/pci0000:00/0000:00:03.0/virtio0", "/sys/devices/pci0000:00/0000:00:04.0"

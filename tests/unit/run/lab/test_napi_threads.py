@@ -6,7 +6,7 @@ from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
-from iolab.lab.resources import PinNapi
+from iolab.lab.actions import PinNapi
 from iolab.run.agents import Agents
 from iolab.run.lab.napi_threads import NapiThreads
 

@@ -6,8 +6,10 @@ from tests.wording import in_words
 
 from iolab.agent.fake import FakeHost, Outcome, Programs
 from iolab.errors import LabError
+from iolab.lab.actions import TuneProcessors
 from iolab.lab.readback.values import Value
-from iolab.lab.resources import Expectation, ProcessorState, Reading, Resource, TuneProcessors
+from iolab.lab.readings import Expectation, ProcessorState, Reading
+from iolab.lab.resources import Resource
 from iolab.run.hosts.host_facts import changed_facts, changed_readiness
 
 CPU = "/sys/devices/system/cpu"

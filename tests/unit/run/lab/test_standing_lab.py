@@ -11,19 +11,10 @@ from tests.wording import in_words
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.errors import LabError
+from iolab.lab.actions import CreateNetns, Run, StartDevice, StartGuest, Write
 from iolab.lab.readback.values import InterfaceByMac, Value
-from iolab.lab.resources import (
-    Command,
-    CreateNetns,
-    Expectation,
-    Reading,
-    Resource,
-    Run,
-    Setting,
-    StartDevice,
-    StartGuest,
-    Write,
-)
+from iolab.lab.readings import Command, Expectation, Reading, Setting
+from iolab.lab.resources import Resource
 from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
