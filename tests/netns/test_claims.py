@@ -137,6 +137,18 @@ def test_a_device_that_became_another_between_phases_is_refused(disk: Disk, tmp_
         other.detach()
 
 
+def test_a_disk_on_which_another_loop_device_lies_is_refused(disk: Disk) -> None:
+    """A blank one, at an offset: nothing that it bears tells of it."""
+    found = subprocess.run(
+        ["losetup", "--show", "--find", "--offset", str(MEBIBYTE), disk.node],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    try:
+        assert "is a loop device that lies on it" in refusal(disk)
+    finally:
+        subprocess.run(["losetup", "--detach", found.stdout.strip()], check=True)
+
+
 @pytest.mark.parametrize("kind", ["ext4", "swap", "LVM2_member", "linux_raid_member", "dos"])
 def test_what_bears_a_signature_is_refused_by_its_name(disk: Disk, kind: str) -> None:
     """A file system, swap space, members of a volume group and of an array, a partition table."""

@@ -99,7 +99,7 @@ impl Device {
         found
     }
 
-    /// Refuses a device that is mounted, swapped to, or held by another device, in any of its parts or its parent.
+    /// Refuses a device that is mounted, swapped to, or under another device, in any of its parts or its parent.
     fn check_unused(&self, proc: &Path) -> Result<(), DiskError> {
         let family = family(self.whole());
         for part in &family {
@@ -115,6 +115,9 @@ impl Device {
             .filter_map(|part| fs::read_to_string(part.join("dev")).ok())
             .map(|text| text.trim().to_owned())
             .collect();
+        if let Some(name) = stored_on(&numbers) {
+            return Err(self.used(Path::new(&name), "is a loop device that lies on it"));
+        }
         let mounts = read(&proc.join("self/mountinfo"))?;
         for line in mounts.lines() {
             let mut words = line.split(' ').skip(2);
@@ -153,6 +156,16 @@ fn family(whole: &Path) -> Vec<PathBuf> {
         .map(|name| whole.join(name))
         .filter(|path| path.join("partition").exists());
     std::iter::once(whole.to_owned()).chain(parts).collect()
+}
+
+/// A loop device whose bytes are on one of these devices: the kernel shows it as no holder.
+fn stored_on(numbers: &BTreeSet<String>) -> Option<String> {
+    entries(Path::new("/sys/block")).into_iter().find(|name| {
+        let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+        let path = fs::read_to_string(backing).unwrap_or_default();
+        let seen = fs::metadata(path.trim_end()).ok().filter(|seen| seen.file_type().is_block_device());
+        seen.is_some_and(|seen| numbers.contains(&name_of(seen.rdev())))
+    })
 }
 
 fn entries(folder: &Path) -> Vec<String> {
