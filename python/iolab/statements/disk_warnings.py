@@ -44,6 +44,17 @@ class LedgerOpen(Warning):
     more_bytes: int
 
 
+class ReadFromMemory(Warning):
+    """Much of what a program read came from the page cache: those figures are of memory, not of its disk."""
+
+    code = "read-from-memory"
+    program: Name
+    read_bytes: int
+    """By the program."""
+    disk_bytes: int
+    """Of them, at most, from the disk."""
+
+
 class DiskUsed(Warning):
     """Others used the disk on which a volume's file lies."""
 

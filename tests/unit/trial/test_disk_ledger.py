@@ -3,7 +3,7 @@
 import pytest
 from tests.wording import in_words
 
-from iolab.statements.disk_warnings import LedgerOpen
+from iolab.statements.disk_warnings import LedgerOpen, ReadFromMemory
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.layers import of_block_layer, of_monitor, of_process, of_sockets
 from iolab.trial.disk.ledger import (
@@ -16,6 +16,7 @@ from iolab.trial.disk.ledger import (
     kept_by_door,
     layer_metrics,
     ledger_warnings,
+    memory_warnings,
     of_program,
     steps,
 )
@@ -104,6 +105,14 @@ def test_what_has_no_cause_is_a_warning_with_both_layers() -> None:
     found = steps((row("device", 100), row("hypervisor", 90)), BARE)
     (warning,) = ledger_warnings(found)
     assert warning == LedgerOpen(above="device", below="hypervisor", direction="read", more_bytes=-10 * MIB)
+
+
+def test_reads_that_memory_answered_are_a_warning_from_a_quarter_of_them_on() -> None:
+    """Their figures are of memory, whatever was declared."""
+    few, many = (steps((row("program", 100), row("device", left)), FILES) for left in (80, 10))
+    assert memory_warnings("bonnie++", 100 * MIB, few) == ()
+    (warning,) = memory_warnings("bonnie++", 100 * MIB, many)
+    assert warning == ReadFromMemory(program="bonnie++", read_bytes=100 * MIB, disk_bytes=10 * MIB)
 
 
 def test_a_program_reads_and_writes_what_its_phases_say() -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 from iolab.agent.messages import Json
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
-from iolab.statements.disk_warnings import LedgerOpen
+from iolab.statements.disk_warnings import LedgerOpen, ReadFromMemory
 from iolab.trial.disk.figures import DiskFigure
 
 LayerName = Literal["program", "device", "hypervisor", "network", "target"]
@@ -26,6 +26,8 @@ HEADERS_RATIO = 0.02
 """The same of long reads and writes: iSCSI cuts them into PDUs of 8 KiB and more."""
 SIGNATURES_BYTES = 1 << 20
 """What a claim reads at most of a device, where file systems and partition tables would have their signatures."""
+MEMORY_RATIO = 0.25
+"""Of what a program read: with so much from memory, its figures are no longer those of a disk."""
 BYTES, OPERATIONS, FLUSHES = "disk_layer_bytes", "disk_layer_operations", "disk_layer_flushes"
 
 
@@ -190,6 +192,16 @@ def ledger_warnings(found: Sequence[Step]) -> tuple[LedgerOpen, ...]:
         LedgerOpen(above=one.above, below=one.below, direction=one.direction, more_bytes=one.more_bytes)
         for one in found
         if one.cause == "unexplained"
+    )
+
+
+def memory_warnings(program: str, read_bytes: int, found: Sequence[Step]) -> tuple[ReadFromMemory, ...]:
+    """Return a warning where a program's reads did not reach its device."""
+    return tuple(
+        ReadFromMemory(program=program, read_bytes=read_bytes, disk_bytes=read_bytes + one.more_bytes)
+        for one in found
+        if (one.above, one.direction, one.cause) == ("program", "read", "cache")
+        and -one.more_bytes > MEMORY_RATIO * read_bytes
     )
 
 

@@ -33,6 +33,7 @@ from iolab.trial.disk.ledger import (
     layer_metrics,
     ledger_record,
     ledger_warnings,
+    memory_warnings,
     of_program,
     steps,
 )
@@ -104,7 +105,8 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     }
     caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
     others = used_by_others(disk.volume, began.below, ended.below, rows[-1].counted)
-    warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared), *others)
+    memory = memory_warnings(measure.program, rows[0].counted.read_bytes, compared)
+    warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared), *memory, *others)
     took = sum(one.duration_ns for one in ran.figures)
     busy = busiest(began.threads, ended.threads, took, sum(one.duration_ns for one in ran.commands))
     verdict = judge(measure, disk, ran.figures, busy, line_of(site, disk, rows, took))
