@@ -14,9 +14,6 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
 from iolab.record.metric import Metrics
 from iolab.statements.caches import ProgramCache
-from iolab.trial.beside.disturbed import disturbed
-from iolab.trial.beside.look import work_done
-from iolab.trial.beside.work import Work
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.figures import metrics_of
@@ -46,6 +43,9 @@ from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
+from iolab.trial.other_work.disturbed import disturbed
+from iolab.trial.other_work.look import work_done
+from iolab.trial.other_work.work import Work
 
 FLUSH_TIMEOUT_MS = 120_000
 """A gigabyte in memory on its way to a slow disk."""

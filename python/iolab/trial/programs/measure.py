@@ -13,11 +13,11 @@ from iolab.lab.kernels import HERE
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series, series
 from iolab.statements.program_failures import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
-from iolab.trial.beside.disturbed import disturbed
-from iolab.trial.beside.look import work_done
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings
+from iolab.trial.other_work.disturbed import disturbed
+from iolab.trial.other_work.look import work_done
 from iolab.trial.programs.figures import figures_in
 from iolab.trial.programs.running import (
     CAPTURE_BYTES,

@@ -9,11 +9,11 @@ from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metrics
 from iolab.statements.failures import NothingAnswered, ReportUnreadable
-from iolab.trial.beside.disturbed import disturbed
-from iolab.trial.beside.look import work_done
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings
+from iolab.trial.other_work.disturbed import disturbed
+from iolab.trial.other_work.look import work_done
 from iolab.trial.round_trips.figures import (
     ping_metrics,
     ping_warnings,

@@ -1,6 +1,6 @@
 """Whose work a computer did: the lab's, the kernel's, or that of others."""
 
-from iolab.trial.beside.work import TICK_NS, Beside, Work, beside, work_of
+from iolab.trial.other_work.work import TICK_NS, Beside, Work, beside, work_of
 
 AGENT = 40
 CPUS = "cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 1 2\n"

@@ -8,9 +8,9 @@ from iolab.statements.beside import CpusIdle, CpusTaken, ProgramsWaited
 from iolab.statements.clauses import Clause
 from iolab.statements.computers import computer
 from iolab.statements.warnings import Warning
-from iolab.trial.beside.work import Work, beside
 from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.measurement import Readings
+from iolab.trial.other_work.work import Work, beside
 from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO, stolen, stood_still
 from iolab.trial.streams.programs import longest_gap_ns
 

@@ -7,9 +7,9 @@ from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import RUN
-from iolab.trial.beside.work import HELPER, Work, work_of
 from iolab.trial.disk.ran import run_to_end
 from iolab.trial.lab_access import Site
+from iolab.trial.other_work.work import HELPER, Work, work_of
 
 PID_FILES = (
     f"{RUN}/{NAME_PREFIX}*.pid",

@@ -14,7 +14,7 @@ from iolab.trial.disk.own import own_figures, parse_own, request_of
 from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
 from iolab.trial.disk.programs import runs_own
 
-CONTRACT = Path(__file__).parents[3] / "contract" / "disk-v1.md"
+CONTRACT = Path(__file__).parents[4] / "contract" / "disk-v1.md"
 HDPARM = """
 /dev/loop0:
  Timing cached reads:   5036 MB in  1.99 seconds = 2526.14 MB/sec

@@ -23,7 +23,7 @@ from iolab.trial.round_trips.figures import (
 from iolab.trial.round_trips.requests import ProbesReport, TransactionsReport, parse_report, requests_of
 from iolab.trial.round_trips.verdict import judge
 
-CONTRACT = Path(__file__).parents[3] / "contract" / "roundtrip-v1.md"
+CONTRACT = Path(__file__).parents[4] / "contract" / "roundtrip-v1.md"
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.0.1", 24)
 FAR = Endpoint("far", "eth0", "iolab-far", "eth0", "198.18.0.2", 24)
 EXAMPLES = [

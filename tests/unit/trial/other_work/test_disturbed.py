@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.report.words import EN
-from iolab.trial.beside.disturbed import disturbed, wait_ratio
-from iolab.trial.beside.work import Work
+from iolab.trial.other_work.disturbed import disturbed, wait_ratio
+from iolab.trial.other_work.work import Work
 
 SECOND, PERIOD = 1_000_000_000, 100_000_000
 BEFORE = Work(cpus=2, all_ns=0, idle_ns=0, programs_ns=0, own_ns=0, kernel_ns={})
