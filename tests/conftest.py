@@ -15,6 +15,8 @@ settings.load_profile("shared-machine")
 
 ALLOCATIONS = 100_000
 """From one look for garbage to the next."""
+RERUN_LINES = 60
+"""Of what a test said that was tried again."""
 
 
 def pytest_collection_finish() -> None:
@@ -22,6 +24,13 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show why a test had to be tried again."""
+    for failed in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.section(f"tried again: {failed.nodeid}")
+        terminalreporter.line("\n".join(failed.longreprtext.splitlines()[-RERUN_LINES:]))
 
 
 @pytest.fixture
