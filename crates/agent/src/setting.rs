@@ -31,7 +31,7 @@ pub fn write(host: &Host, params: &SettingWrite) -> Answer<SettingOriginal> {
     let netns = params.netns.as_deref();
     check_path(&params.path)?;
     let _change = host.may_change()?;
-    let undo_key = format!("setting:{}:{}", netns.unwrap_or_default(), params.path);
+    let undo_key = undo_key(netns, &params.path);
     // Held until the original is journalled: a second write must not take the first one's value for it.
     let _one_at_a_time = lock(&WRITING);
     let journalled = lock(&host.journal).find(&undo_key).map(|change| change.undo.clone());
@@ -48,6 +48,11 @@ pub fn write(host: &Host, params: &SettingWrite) -> Answer<SettingOriginal> {
         host.mark_undone(sequence)?;
     }
     written.map(|()| SettingOriginal { original })
+}
+
+/// Of the change of a setting in the journal.
+pub fn undo_key(netns: Option<&str>, path: &str) -> String {
+    format!("setting:{}:{path}", netns.unwrap_or_default())
 }
 
 /// The value of a setting without its newline.

@@ -176,11 +176,10 @@ fn tell_not_ready(
             format!("waiting for '{program}' to become ready: {timeout_ms} ms have passed; it was stopped");
         return ErrorObject::new(ErrorCode::Deadline, message).with(data);
     }
-    let ending = end.map(|end| end.ending);
-    let (exit_status, signal) = (ending.and_then(|end| end.exit_status), ending.and_then(|end| end.signal));
+    let ending = end.map_or(Ending { exit_status: None, signal: None }, |end| end.ending);
+    let Ending { exit_status, signal } = ending;
     let path = Some(program.to_owned());
-    let how = ending.unwrap_or(Ending { exit_status: None, signal: None });
-    let message = format!("waiting for '{program}' to become ready: it ended with {how}");
+    let message = format!("waiting for '{program}' to become ready: it ended with {ending}");
     let data = ErrorData { path, output, exit_status, signal, ..ErrorData::default() };
     ErrorObject::new(ErrorCode::Refused, message).with(data)
 }

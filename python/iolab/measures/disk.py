@@ -30,7 +30,7 @@ PROFILES = {"hdparm": ("legacy-2006", "honest", "modern"), "thput-fsys": ("legac
 """What each program's `profile` may be."""
 OWN_ALONE = ("thput-fsys", "flush-check")
 """Programs that no package has."""
-DISKS_PARTS = ("buffered", "put-block")
+LEADING_PARTS = ("buffered", "put-block")
 """Phases that stand for hdparm and bonnie++: those before them measure memory and system calls more than the disk."""
 DEFAULT_BYTES = 1 << 30
 """Of the file, where the measure says nothing."""
@@ -156,5 +156,5 @@ DISK = MeasureKind(
     joined_by=lambda measure: (measure.on, measure.program, measure.profile, measure.size),
     commands=_commands,
     leading=("disk_bytes_per_s", "disk_blocks_kept"),
-    leading_parts=DISKS_PARTS,
+    leading_parts=LEADING_PARTS,
 )

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use iolab_protocol::Undo;
+use iolab_protocol::calls::SettingWrite;
 use iolab_sys::socket;
 
 use crate::facts::patience;
@@ -11,6 +11,7 @@ use crate::host::Host;
 use crate::launch::Place;
 use crate::setting;
 use crate::spawn::Program;
+use crate::undo::undo_changes;
 
 /// Each feature and the line for `ip -batch` that makes it.
 const LINKS: [(&str, &str); 15] = [
@@ -136,24 +137,14 @@ fn load_without_devices(host: &Host) {
 /// Load modules that make an interface in every namespace, unless the kernel is asked not to: that is journalled, for it
 /// concerns the whole computer. Where nothing may be changed now, by whoever it is, nothing is loaded.
 fn load_tunnels(host: &Host, modules: &[&str]) {
-    let Ok(_change) = host.may_change() else { return };
-    let Ok(before) = setting::read_value(FALLBACK_TUNNELS, None) else { return };
-    let undo = Undo::Write { path: FALLBACK_TUNNELS.to_owned(), value: before.clone(), netns: None };
-    let Ok(entry) = host.record(&format!("setting::{FALLBACK_TUNNELS}"), undo) else { return };
-    // An ordinary user loads no modules either.
-    if setting::write_value(FALLBACK_TUNNELS, None, NOWHERE).is_ok() {
+    let nowhere = SettingWrite { path: FALLBACK_TUNNELS.to_owned(), value: NOWHERE.to_owned(), netns: None };
+    if setting::write(host, &nowhere).is_ok() {
         for module in modules {
             load(host, &[module]);
         }
     }
     // What cannot be written back now stays in the journal.
-    if setting::write_value(FALLBACK_TUNNELS, None, &before).is_ok() || is_unchanged(&before) {
-        let _ = host.mark_undone(entry);
-    }
-}
-
-fn is_unchanged(before: &str) -> bool {
-    setting::read_value(FALLBACK_TUNNELS, None).is_ok_and(|now| now == before)
+    undo_changes(host, &host.journal, Some(&[setting::undo_key(None, FALLBACK_TUNNELS)]));
 }
 
 fn load(host: &Host, words: &[&str]) {

@@ -38,6 +38,7 @@ pub fn run(large: &LargeFile<'_>) -> Result<Phase, DiskError> {
     let readers = (0..seekers).map(|_| tickets.try_clone()).collect::<Result<Vec<_>, _>>();
     let readers = readers.map_err(large.failed("handing out tickets for"))?;
     let ready = Barrier::new(seekers + 1);
+    // The original waits so too: what the disk still has to do, or may do at once after some idle time, is not of the seeks.
     thread::sleep(Duration::from_millis(large.asked.rest_ms));
     let (watch, worst) = thread::scope(|scope| {
         let seek = |(file, tickets)| {
