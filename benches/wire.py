@@ -273,7 +273,7 @@ blocks: 2
 """
 
 
-def netem(_: Agent) -> bool:
+def netem() -> bool:
     """What iolab's wire and netem carry in one emulated guest: the ratio, for whose figures nothing else counts."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "guest.yaml"
@@ -297,15 +297,18 @@ def netem(_: Agent) -> bool:
 
 
 SECTIONS = {
-    "frames": frames, "tcp": tcp, "delay": delay, "idle": idle, "rate": rate, "loss": loss, "gso": gso, "netem": netem,
+    "frames": frames, "tcp": tcp, "delay": delay, "idle": idle, "rate": rate, "loss": loss, "gso": gso,
 }  # fmt: skip
 
 
 def main() -> None:
     """Run the sections that are asked for."""
-    asked = sys.argv[1:] or list(SECTIONS)
+    asked = sys.argv[1:] or [*SECTIONS, "netem"]
     held = True
     for name in asked:
+        if name == "netem":
+            held &= netem()  # by iolab as a whole, whose agent would find one of ours on the host
+            continue
         with open_agent() as agent:
             held &= SECTIONS[name](agent)
     sys.exit(0 if held else 1)
