@@ -1,6 +1,7 @@
 //! A wire: two ends and a thread that carries frames between them as its impairments say. They can be changed while it runs.
 
 mod filter;
+mod lead;
 mod pressure;
 mod shift;
 mod spacing;

@@ -9,6 +9,7 @@ use iolab_protocol::wire::{StageLoss, WayCounts, WireWay};
 use iolab_protocol::ErrorObject;
 use iolab_sys::clock::StampClock;
 
+use super::lead::Lead;
 use super::spacing::Spacing;
 use crate::faults::bad_params;
 use crate::held::Held;
@@ -28,8 +29,6 @@ const MOST_FRAMES: usize = 1 << 22;
 const LATE_NS: u64 = 100_000;
 /// Those that are even later are counted, too [ns].
 const VERY_LATE_NS: u64 = 1_000_000;
-/// From the clock's reading to the kernel's stamp at the far interface a frame takes as long: it is given so much earlier [ns].
-const LEAD_NS: u64 = 600;
 /// Frames that stay as long at least need not be read at once: they are stamped when they come [ns].
 const LONG_DELAY_NS: u64 = 200_000;
 
@@ -88,13 +87,21 @@ pub struct Way {
     counts: WayCounts,
     header: RunHeader,
     scratch: Vec<u8>,
+    lead: Lead,
 }
 
 impl Way {
     /// One that does something to frames.
     pub fn new(does: Does) -> Self {
         let scratch = Vec::with_capacity(MOST_READ_BYTES);
-        Self { does, older: Vec::new(), counts: WayCounts::default(), header: RunHeader::default(), scratch }
+        Self {
+            does,
+            older: Vec::new(),
+            counts: WayCounts::default(),
+            header: RunHeader::default(),
+            scratch,
+            lead: Lead::new(),
+        }
     }
 
     /// Do something else to frames that come from now on; those that are on their way are decided on, and leave at their times.
@@ -127,7 +134,7 @@ impl Way {
     /// When something is to be done next, if nothing comes.
     pub fn due(&self) -> Option<Nanos> {
         let due = self.older.iter().filter_map(Held::due).chain(self.does.due()).min();
-        due.map(|due| due.since(Nanos(LEAD_NS)))
+        due.map(|due| due.since(Nanos(self.lead.ns())))
     }
 
     /// Whether what comes can wait a little until it is read.
@@ -153,7 +160,7 @@ impl Way {
             }
             if self.spaces() {
                 self.settle();
-                if self.does.leaves().is_some_and(|due| due.0 <= clock.now_ns() + LEAD_NS) {
+                if self.does.leaves().is_some_and(|due| due.0 <= clock.now_ns() + self.lead.ns()) {
                     return Ok(read + 1);
                 }
             }
@@ -216,7 +223,7 @@ impl Way {
 
     /// Give what is due, about so many at most and where frames are spaced one; how many frames.
     pub fn give(&mut self, to: &mut End, clock: &mut StampClock, most: usize) -> Result<usize, PortError> {
-        let now = Nanos(clock.now_ns() + LEAD_NS);
+        let now = Nanos(clock.now_ns() + self.lead.ns());
         if self.older.is_empty() && self.does.held.due().is_none_or(|due| due > now) {
             return Ok(0);
         }
@@ -228,6 +235,7 @@ impl Way {
         older.retain(|held| held.due().is_some());
         self.older = older;
         let mut held = std::mem::take(&mut self.does.held);
+        let began_ns = clock.now_ns();
         let outcome = match self.does.spacing.take() {
             None => self.give_of(&mut held, now, to, most),
             Some(mut spacing) => {
@@ -237,7 +245,11 @@ impl Way {
             }
         };
         self.does.held = held;
-        Ok(given + outcome?)
+        let given = given + outcome?;
+        if given == 1 {
+            self.lead.called(clock.now_ns().saturating_sub(began_ns));
+        }
+        Ok(given)
     }
 
     /// Give one frame, if its time has come: the next has a time of its own.
