@@ -3,7 +3,7 @@
 mod apart;
 
 use iolab_protocol::results::Done;
-use iolab_protocol::wire::{WireChange, WireCounts, WireName, WireRead, WireStart, WireStarted};
+use iolab_protocol::wire::{WireCarried, WireChange, WireCounts, WireName, WireRead, WireStart, WireStarted};
 use iolab_protocol::ErrorObject;
 use iolab_sys::tap::Unfinished;
 use iolab_traffic::{open_end, Arrival, Carrier, RunningWire};
@@ -49,8 +49,9 @@ pub fn start(host: &Host, params: &WireStart) -> Answer<WireStarted> {
         Some(Ok(cpu)) => (Some(cpu), None),
         Some(Err(why)) => (params.cpu, Some(why)),
     };
-    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, ends, no_veth)?;
-    let started = WireStarted { not_apart, ..wire.describe() };
+    let lacks = WireCarried { no_veth, not_apart, ..WireCarried::default() };
+    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, ends, lacks)?;
+    let started = wire.describe();
     reserved.fill(wire);
     Ok(started)
 }

@@ -48,9 +48,6 @@ pub struct WireStarted {
     pub udp_super_frames: bool,
     /// What carries its frames.
     pub carried: WireCarried,
-    /// Why the CPU of its thread handles the frames that it gives although others were to; absent: they do, or were not to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_apart: Option<String>,
     /// The CPU of its thread; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
@@ -73,6 +70,9 @@ pub struct WireCarried {
     /// Why its thread runs as other threads although it was given a priority; absent: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprioritised: Option<String>,
+    /// Why the CPU of its thread handles the frames that it gives although others were to; absent: they do, or were not to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_apart: Option<String>,
 }
 
 /// What a wire does to frames of one way.

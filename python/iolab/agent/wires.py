@@ -79,6 +79,8 @@ class WireCarried:
     """Why the kernel does not stamp frames as they come."""
     unprioritised: str | None = None
     """Why its thread has no real-time priority although it was to have one."""
+    not_apart: str | None = None
+    """Why the CPU of its thread handles the frames that it gives although others were to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,6 +97,14 @@ class WireUnprioritised(Warning):
     reason: Quoted
 
 
+class WireNotApart(Warning):
+    """The thread of a pacer shares its CPU with those who handle the frames that it gives."""
+
+    code = "wire-not-apart"
+    link: Name
+    reason: Quoted
+
+
 class WireUnstamped(Warning):
     """The kernel does not stamp the frames of a wire as they come: they count from when they are read."""
 

@@ -42,11 +42,11 @@ pub struct RunningWire {
 }
 
 impl RunningWire {
-    /// Carry frames between two ends. `no_veth` says why they are taps although veth pairs were asked for.
+    /// Carry frames between two ends. `lacks` says what could not be done of what was asked for.
     ///
     /// # Errors
     /// The error of a reply; the ends are gone then.
-    pub fn start(params: &WireStart, ends: [End; 2], no_veth: Option<String>) -> Result<Self, ErrorObject> {
+    pub fn start(params: &WireStart, ends: [End; 2], lacks: WireCarried) -> Result<Self, ErrorObject> {
         let nothing = WireWay { impairments: Vec::new(), seed: 1, memory_bytes: FIRST_MEMORY };
         let start = Nanos(clock::now_ns());
         let ways = [Way::new(Does::new(&nothing, 0, start)?), Way::new(Does::new(&nothing, 1, start)?)];
@@ -68,7 +68,7 @@ impl RunningWire {
             catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_else(crashed)
         };
         let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
-        let carried = WireCarried { path, no_veth, unstamped, unprioritised: None };
+        let carried = WireCarried { path, unstamped, ..lacks };
         let started = WireStarted {
             udp_super_frames,
             carried,

@@ -163,16 +163,19 @@ def _tap_module(lab: Lab, link: str) -> tuple[Run, ...]:
 
 
 def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
-    """Have every frame come apart where it gets a time of its own, and its thread a CPU before others then."""
-    paced = is_paced(lab, link)
+    """Have every frame come apart where it gets a time of its own, and its thread a CPU before others then.
+
+    With every frame apart the stacks of both ends would take half of the CPU of a thread that shares it with them.
+    """
+    paced, frame_bytes = is_paced(lab, link), veth_frame_bytes(lab, link)
     priority = POLLING_PRIORITY if paced else None
     return StartWire(
         wire_id(link),
         ends,
         super_frames=not paced,
-        veth_frame_bytes=veth_frame_bytes(lab, link),
+        veth_frame_bytes=frame_bytes,
         priority=priority,
-        apart=paced,
+        apart=paced or frame_bytes is not None,
     )
 
 

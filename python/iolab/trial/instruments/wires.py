@@ -13,7 +13,7 @@ from iolab.lab.links.link_topology import home_of, is_ours, is_paced
 from iolab.lab.links.wires import wire_id
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
-from iolab.statements.on_wire import WireByTaps, WireLate, WireUnprioritised, WireUnstamped
+from iolab.statements.on_wire import WireByTaps, WireLate, WireNotApart, WireUnprioritised, WireUnstamped
 from iolab.statements.warnings import Warning
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
@@ -86,7 +86,7 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
     metrics: list[Metric] = []
     warnings: list[Warning] = []
     for link in links:
-        warnings.extend(_lacking(link.name, after[link.name].carried))
+        warnings.extend(_lacking(link, after[link.name].carried))
         for about, way in _ways(link, before[link.name], after[link.name]):
             if way.left_frames == 0:
                 continue
@@ -105,8 +105,11 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
     return Seen(tuple(metrics), tuple(warnings))
 
 
-def _lacking(link: str, carried: WireCarried) -> Iterator[Warning]:
-    """Yield what a wire has not that it was to have."""
+def _lacking(wire: WireLink, carried: WireCarried) -> Iterator[Warning]:
+    """Yield what a wire has not that it was to have; where it spaces nothing, a CPU apart only makes it faster."""
+    link = wire.name
+    if carried.not_apart is not None and wire.paced:
+        yield WireNotApart(link=link, reason=carried.not_apart)
     if carried.unprioritised is not None:
         yield WireUnprioritised(link=link, reason=carried.unprioritised)
     if carried.unstamped is not None:
