@@ -94,6 +94,10 @@ pub enum Impairment {
         classes: Vec<PacerClass>,
         /// Which frames belong to which class: the first filter that fits holds.
         filters: Vec<PacerFilter>,
+        /// What leaves at most above the rate, in any time, whatever holds the thread: what is later than this allows is lost to
+        /// the rate. Absent: all that is late is caught up [bytes].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        burst_bytes: Option<u64>,
         /// The class of frames that no filter fits; absent: they leave when they arrive.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<u16>,

@@ -195,6 +195,9 @@ pub struct WayCounts {
     pub very_late_frames: u64,
     /// The longest time after it was due that a frame left [ns].
     pub latest_ns: u64,
+    /// By how much the times of spaced frames were shifted, because the thread could not keep them: the rate lost as much [ns].
+    #[serde(default)]
+    pub slipped_ns: u64,
     /// Of the lost frames, those that were copies: their originals went on.
     #[serde(default)]
     pub lost_copies_frames: u64,

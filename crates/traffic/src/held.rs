@@ -36,6 +36,8 @@ pub struct Held {
     /// where the vacancy that was shown last begins
     vacant: usize,
     leaving: Timeline<Passing>,
+    /// so much later than decided all frames leave
+    shift: Nanos,
 }
 
 impl Held {
@@ -45,7 +47,7 @@ impl Held {
         let (bytes, entries) =
             (vec![0; most_bytes].into(), VecDeque::with_capacity(most_frames.min(AT_FIRST)));
         let leaving = Timeline::with_capacity(most_frames.min(AT_FIRST));
-        Self { bytes, entries, most_frames, first: 0, free: 0, vacant: 0, leaving }
+        Self { bytes, entries, most_frames, first: 0, free: 0, vacant: 0, leaving, shift: Nanos::ZERO }
     }
 
     /// Use all memory once, so that none has to be found while frames pass.
@@ -95,24 +97,34 @@ impl Held {
 
     /// When the first frame leaves.
     pub fn due(&self) -> Option<Nanos> {
-        self.leaving.due()
+        self.leaving.due().map(|due| due.plus(self.shift))
     }
 
-    /// The frame that leaves first, if it is decided on.
-    pub fn next(&self) -> Option<&Passing> {
-        self.leaving.get(0)
+    /// The frame that leaves first, if it is decided on, and when.
+    pub fn next(&self) -> Option<Passing> {
+        self.leaving.get(0).map(|frame| frame.later(self.shift))
+    }
+
+    /// Have all frames leave later than it was decided, those that come, too.
+    pub fn shift(&mut self, span: Nanos) {
+        self.shift = self.shift.plus(span);
+    }
+
+    /// How much later that is.
+    pub const fn shifted(&self) -> Nanos {
+        self.shift
     }
 
     /// How many of the first `most` frames are due at `now`.
     pub fn ready(&self, now: Nanos, most: usize) -> usize {
-        self.leaving.ready(now).take(most).count()
+        self.leaving.ready(now.since(self.shift)).take(most).count()
     }
 
     /// Frame `index` of those that leave, from the first, and what is to be done to it.
     pub fn frame(&self, index: usize) -> (&[u8], Passing) {
         let Some(&leaving) = self.leaving.get(index) else { unreachable!("a frame that is ready") };
         let Entry { begin, length, .. } = self.entries[self.index(leaving.id)];
-        (&self.bytes[begin..begin + length], leaving)
+        (&self.bytes[begin..begin + length], leaving.later(self.shift))
     }
 
     /// Which part it is of the bytes of [`Held::frame`].

@@ -44,6 +44,8 @@ class WayCounts:
     """Frames that left over 1 ms after they were due."""
     latest_ns: Count = 0
     """The longest such time, since the wire was made [ns]."""
+    slipped_ns: Count = 0
+    """By how much the times of spaced frames were shifted: the rate lost as much [ns]."""
     unread_frames: Count = 0
     """Frames that left the interface, as it counts, and were lost before they came in."""
     lost_copies_frames: Count = 0
@@ -91,3 +93,5 @@ class WireCounts:
     """From the first end to the second, and back."""
     carried: WireCarried = WireCarried()
     """What carries them."""
+    end_ns: Count = 0
+    """When they were counted [ns, monotonic]."""

@@ -17,7 +17,7 @@ from iolab.lab.links.overlays import mtu_of
 from iolab.lab.topology import make_topology
 from iolab.record.metric import Metrics
 from iolab.record.series import Series
-from iolab.statements.on_wire import WatchStolen, WireLate
+from iolab.statements.on_wire import PacerSlipped, WatchStolen, WireLate
 from iolab.statements.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
 from iolab.statements.warnings import HostPerturbed, Warning
 
@@ -25,10 +25,14 @@ SCALES_NS = (12_000, 100_000, 1_000_000, 10_000_000)
 """Windows at which a shaper is judged: a frame at 1 Gbit/s, what htb hides, what a queue feels, what a mean shows."""
 FRAME_HEADER = 14
 """Ethernet's, which tc and the wire monitor count and the MTU does not [bytes]."""
+FRAME_CHECK = 4
+"""Of Ethernet, which the pacer counts, too [bytes]."""
 MOST, MEAN = "window_rate_max_bps", "window_rate_mean_bps"
 
 
-HELD_UP = (WatchStolen, WireLate, HostPerturbed, CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped)
+HELD_UP = (
+    WatchStolen, WireLate, PacerSlipped, HostPerturbed, CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped,
+)  # fmt: skip
 """Marks of a trial in which something had no CPU when it needed one."""
 EXCUSABLE = (Kept.WINDOW, Kept.REACHED)
 """What a host that is held up can break by itself."""
@@ -180,7 +184,7 @@ def _far(lab: Lab, link: str, shape: Shape) -> str:
 def _allowance(shape: Shape, frame_bytes: int) -> int:
     """Return what a shaper may send at once: its bucket, or that of its classes together."""
     if shape.qdisc == "pacer":
-        return PACER_FRAMES * frame_bytes
+        return max(PACER_FRAMES * frame_bytes, shape.burst or 0)
     of_classes = sum(max(one.burst or 0, one.cburst or 0) for one in shape.classes.values())
     return max(shape.burst or 0, of_classes)
 
@@ -189,10 +193,12 @@ def _advice(
     shape: Shape, checks: Sequence[Check], frame_bytes: int, allowance: int, burst_bytes: int
 ) -> list[Advice]:
     """Return settings by which what was not kept would be."""
-    if shape.qdisc == "pacer":
-        return []
     found = []
     held = {check.what: check.held for check in checks if check.what is not Kept.WINDOW}
+    if shape.qdisc == "pacer":
+        # Without one it catches up whatever a stall held back; with one it loses what is later.
+        kept = shape.burst is not None or all(check.held for check in checks if check.what is Kept.WINDOW)
+        return [] if kept else [Advice("burst", 2 * (frame_bytes + FRAME_CHECK))]
     if not held[Kept.REACHED]:
         # The bucket must hold what comes at once, or what a timer tick of the kernel brings.
         found.append(Advice("burst", max(burst_bytes, shape.rate_bps // 8 // TICKS_PER_S, 2 * frame_bytes)))

@@ -167,7 +167,7 @@ def _checks(shape: Shape, name: str, sent: Mapping[str, Sent], frame_bytes: int)
             mean_bps = longest.mean_bps(among)
             yield Check(what, longest.window_ns, mean_bps, least_bps, mean_bps >= least_bps)
     burst = max(spec.burst or 0, spec.cburst or 0)
-    allowance = PACER_FRAMES * frame_bytes if shape.qdisc == "pacer" else burst
+    allowance = max(PACER_FRAMES * frame_bytes, shape.burst or 0) if shape.qdisc == "pacer" else burst
     for times in TIMES:
         scale = own.joined(times)
         allowed = ceil_bps + (allowance + frame_bytes) * 8 * NS_PER_S / scale.window_ns

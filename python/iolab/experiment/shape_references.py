@@ -14,8 +14,8 @@ FRAME_HEADER = 14
 """Ethernet's, which tc counts and the MTU does not [bytes]."""
 SHORTEST_FRAME = 60
 """Without its checksum, of a link whose MTU is found later [bytes]."""
-WHOLE_BUCKETS = ("tbf",)
-"""Disciplines that drop what is longer than their `burst`."""
+WHOLE_BUCKETS = ("tbf", "pacer")
+"""Disciplines whose `burst` holds a whole frame: tbf drops what is longer."""
 LEAST_BPS = 8
 """tc keeps rates in whole bytes per second."""
 DEEPEST = 7
@@ -26,7 +26,7 @@ def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
     """Note what is wrong with the shape of a link."""
     if shape.at not in link.ends:
         view.add(section, ("shape", "at"), shape.at, link.ends, "an end of this link")
-    _check_discipline(view, section, shape)
+    _check_discipline(view, section, link, shape)
     _check_frames_fit(view, section, link, shape)
     if shape.limit is not None and shape.latency is not None:
         allowed = "one of the two: both say how long the queue is"
@@ -42,7 +42,7 @@ def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
         _check_class(view, section, shape, name, one)
 
 
-def _check_discipline(view: View, section: Section, shape: Shape) -> None:
+def _check_discipline(view: View, section: Section, link: Link, shape: Shape) -> None:
     """Note a rate that is missing, and keys that the queueing discipline does not take."""
     row = QDISCS[shape.qdisc]
     if shape.rate is None and row.takes_rate:
@@ -50,6 +50,9 @@ def _check_discipline(view: View, section: Section, shape: Shape) -> None:
     if shape.rate is not None and not row.takes_rate:
         takers = " or ".join(name for name, each in QDISCS.items() if each.takes_rate)
         view.say(section, ("shape", "rate"), f"rate with {shape.qdisc}", f"rate with {takers}")
+    if shape.qdisc == "pacer" and shape.burst is not None and link.wire is not None:
+        allowed = "no burst: an emulated path has times of its own, which a pacer that loses rate would shift"
+        view.say(section, ("shape", "burst"), "burst on a link with a wire", allowed)
     for key in QDISC_KEYS:
         if getattr(shape, key) and key not in row.keys:
             takers = " or ".join(name for name, each in QDISCS.items() if key in each.keys)

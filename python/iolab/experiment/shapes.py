@@ -60,7 +60,8 @@ class Shape(BaseModel):
     rate: Maybe[BitsPerSecond] = None
     """Of the port as a whole (fq: of each connection); absent with disciplines that have none."""
     burst: Maybe[SomeBytes] = None
-    """What may be sent at once (htb, tbf)."""
+    """What may be sent at once (htb, tbf). pacer: what leaves at most above the rate, when its thread had no CPU and
+    catches up; what is later than that is lost to the rate. Absent: all is caught up, and nothing is lost."""
     limit: Maybe[SomeBytes] = None
     """Longest queue (tbf: either this or latency; htb, pacer: of each class)."""
     latency: Maybe[Nanoseconds] = None

@@ -40,7 +40,7 @@ QDISCS: Mapping[QdiscKind, Discipline] = MappingProxyType(
         "tbf": Discipline(module="sch_tbf", keys=("burst", "limit", "latency", "gso_max_segs")),
         "fq": Discipline(module="sch_fq", keys=("gso_max_segs",), rate_option="maxrate"),
         "etf": Discipline(module="sch_etf"),
-        "pacer": Discipline(module=None, keys=("limit", "classes", "default")),
+        "pacer": Discipline(module=None, keys=("burst", "limit", "classes", "default")),
     }
 )
 """The table."""

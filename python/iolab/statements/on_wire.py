@@ -89,6 +89,16 @@ class WireLate(Warning):
     """All that left."""
 
 
+class PacerSlipped(Warning):
+    """A pacer shifted the times of its frames, because its thread could not keep them."""
+
+    code = "pacer-slipped"
+    link: Name
+    direction: Name
+    lost_ratio: float
+    """Of the time, and so of the rate."""
+
+
 class WireUnprioritised(Warning):
     """The thread of a wire has no real-time priority, although it was to have one."""
 

@@ -10,7 +10,7 @@ from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
-from iolab.statements.on_wire import WatchStolen
+from iolab.statements.on_wire import PacerSlipped, WatchStolen
 from iolab.statements.warnings import Warning
 
 TEXT = """
@@ -61,6 +61,18 @@ def test_trains_beyond_the_burst_fail_and_shorter_super_frames_are_suggested() -
     found = judged("qdisc: htb, burst: 10K", TRAINS)
     assert not found.passed
     assert {advice.key: advice.value for advice in found.advice} == {"gso_max_segs": 6, "burst": 10_240}
+
+
+def test_a_pacer_that_caught_up_too_fast_is_suggested_a_burst_of_two_frames() -> None:
+    """One that has a burst keeps that; where its host cost it rate, the rate is not judged."""
+    (advice,) = judged("qdisc: pacer", TRAINS).advice
+    assert (advice.key, advice.value) == ("burst", 3036)
+    assert judged("qdisc: pacer, burst: 100K", TRAINS).passed
+    assert judged("qdisc: pacer, burst: 3036", TRAINS).advice == ()
+    slipped = (PacerSlipped(link="x", direction="a.eth0->b.eth0", lost_ratio=0.05),)
+    assert (
+        judged("qdisc: pacer, burst: 3036", EVEN, mean_bps=95e6, warnings=slipped).verdict is Kind.NOT_JUDGED
+    )
 
 
 def test_a_rate_that_is_not_reached_fails_and_a_larger_bucket_is_suggested() -> None:

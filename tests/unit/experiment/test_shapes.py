@@ -48,6 +48,7 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
             "without classes below",
         ),
         (classes("g: {rate: 2Mbit, burst: 10K}", "pacer"), "burst with pacer"),
+        ("{at: a.eth0, qdisc: pacer, rate: 10Mbit, burst: 1K}", "at least a frame of this link"),
         (
             classes("g: {rate: 2Mbit, leaf: {qdisc: codel}}", more=", limit: 1M"),
             "leaf, and a limit of the shape",

@@ -1,9 +1,13 @@
 //! What a thread does with frames that it finds late: it was kept from its CPU, and several are due at once.
 //!
-//! The times at which frames are due stay as they are, so that nothing of the rate is lost. A late frame follows the one before
-//! no closer than [`CatchUp::CLOSEST`] of the span between the two times at which they were due, on the line and in its class, and
-//! on the line never by more than [`CatchUp::MOST_CLOSER`] closer. So what comes late catches up slowly, and a stall makes no burst. A span in which there was nothing to send is not kept: the
-//! frame behind it follows as it would one of a busy class.
+//! The times at which frames are due stay as they are. A late frame follows the one before no closer than [`CatchUp::CLOSEST`] of
+//! the span between the two times at which they were due, on the line and in its class, and on the line never by more than
+//! [`CatchUp::MOST_CLOSER`] closer. So what comes late catches up slowly, and a stall makes no burst. A span in which there was
+//! nothing to send is not kept: the frame behind it follows as it would one of a busy class.
+//!
+//! Catching up is above the rate, if by little: a switch behind would have to hold what a long stall held back. Where a burst is
+//! given, no more than that is ever above the rate, and what is later is lost to it: the caller shifts the times of all frames by
+//! what [`CatchUp::slip`] says.
 
 use super::Passing;
 use crate::time::Nanos;
@@ -11,8 +15,18 @@ use crate::time::Nanos;
 /// When the next frame may leave.
 #[derive(Debug, Clone, Default)]
 pub struct CatchUp {
+    bound: Option<Bound>,
     line: Option<Left>,
     classes: Vec<Option<Left>>,
+}
+
+/// A token bucket that holds all that leaves, whatever the stalls.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    rate_bps: u64,
+    burst_bytes: u64,
+    /// By as much a frame may leave later than is seen.
+    unseen: Nanos,
 }
 
 /// The last frame that left.
@@ -38,6 +52,22 @@ impl CatchUp {
     /// On a line of a low rate a gap is shortened by no more than a thread with a CPU of its own is late now and then. A slow class
     /// among others may come closer: the frames of the others wait behind its own.
     pub const MOST_CLOSER: Nanos = Nanos(8_000);
+
+    /// What is above this rate holds a bucket of this size: lateness beyond is lost, and as much as a frame may leave later than
+    /// is seen.
+    pub fn within(rate_bps: u64, burst_bytes: u64, unseen: Nanos) -> Self {
+        Self { bound: Some(Bound { rate_bps, burst_bytes, unseen }), ..Self::default() }
+    }
+
+    /// By how much the times of this frame and of all behind it are to be shifted when it has not left at `now`.
+    pub fn slip(&self, frame: &Passing, now: Nanos) -> Nanos {
+        let (Some(_), Some(bound)) = (frame.class, self.bound) else { return Nanos::ZERO };
+        // The frame itself is one part of the bucket.
+        let spare_bytes = bound.burst_bytes.saturating_sub(frame.frame_bytes.into());
+        let spare_ns = u128::from(spare_bytes) * 8 * 1_000_000_000 / u128::from(bound.rate_bps.max(1));
+        let spare = Nanos(u64::try_from(spare_ns).unwrap_or(u64::MAX)).since(bound.unseen);
+        now.since(frame.at).since(spare)
+    }
 
     /// When a frame that a pacer let go, no earlier than the one before, may leave.
     pub fn earliest(&self, frame: &Passing) -> Nanos {
@@ -84,6 +114,30 @@ mod tests {
         due.into_iter().map(&mut leave).collect()
     }
 
+    /// The same at 1 Gbit/s with a burst of two frames, beyond which lateness is lost; and by how much the times were shifted.
+    fn slipping(stalls: &[(u64, u64)], due: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64) {
+        let (mut catch_up, mut shift, mut now) = (CatchUp::within(1_000_000_000, 3_000, Nanos(0)), 0, 0);
+        let leave = |due: u64| {
+            let whole = u32::try_from(GAP_NS).unwrap();
+            let frame = |shift| Passing {
+                class: Some(0),
+                takes_ns: whole,
+                ..Passing::new(0, 1500, Nanos(due + shift))
+            };
+            now = catch_up.earliest(&frame(shift)).0.max(now);
+            for &(begin, length) in stalls {
+                if (begin..begin + length).contains(&now) {
+                    now = begin + length;
+                }
+            }
+            shift += catch_up.slip(&frame(shift), Nanos(now)).0;
+            catch_up.left(&frame(shift), Nanos(now));
+            now
+        };
+        let left = due.into_iter().map(leave).collect();
+        (left, shift)
+    }
+
     /// Frames of a busy class.
     fn busy(frames: u64) -> impl Iterator<Item = (u16, u64, u64)> {
         (0..frames).map(|frame| (0, frame * GAP_NS, GAP_NS))
@@ -119,6 +173,14 @@ mod tests {
         assert!(late[10] >= 80 && late[110..].iter().all(|&late| late == 0), "{late:?}");
     }
 
+    /// Nine of ten gaps are lost, and one is caught up.
+    #[test]
+    fn with_a_burst_a_long_stall_costs_rate() {
+        let (left, shift) = slipping(&[(20 * GAP_NS, 10 * GAP_NS)], (0..100).map(|frame| frame * GAP_NS));
+        assert_eq!(shift, 9 * GAP_NS);
+        assert_eq!((left[20], left[99]), (30 * GAP_NS, 99 * GAP_NS + shift));
+    }
+
     /// A class of a tenth of the line has no train when it catches up between the frames of another.
     #[test]
     fn a_slow_class_is_spaced_by_its_own_pace() {
@@ -144,6 +206,24 @@ mod tests {
                 prop_assert!(pair[1] - pair[0] >= GAP_NS * 4 / 5 && pair[1] >= frame * GAP_NS);
             }
             prop_assert_eq!(left[4_999], 4_999 * GAP_NS);
+        }
+
+        /// Whatever the stalls, a bucket of two frames holds all.
+        #[test]
+        fn with_a_burst_no_stall_is_further_above_the_rate(
+            stalls in prop::collection::vec((0u64..20_000_000, 0u64..200_000), 0..20),
+        ) {
+            let mut stalls = stalls;
+            stalls.sort_unstable();
+            let (left, shift) = slipping(&stalls, (0..5_000).map(|frame| frame * GAP_NS));
+            let (mut least, mut sigma) = (i128::MAX, 0);
+            for (sent, &at) in (0..).zip(&left) {
+                let paid = sent * i128::from(GAP_NS) - i128::from(at);
+                least = least.min(paid);
+                sigma = sigma.max(paid - least);
+            }
+            prop_assert!(sigma <= i128::from(GAP_NS), "{sigma} beyond a frame");
+            prop_assert!(left[4_999] >= 4_999 * GAP_NS + shift);
         }
     }
 }

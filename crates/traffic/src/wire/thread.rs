@@ -33,6 +33,8 @@ const SLEEP_NS: u64 = 1_000_000_000;
 const READ_BATCH: usize = 16;
 /// As many are given at once: several super-frames.
 const GIVE_BATCH: usize = 512;
+/// To read one takes as long: one that is due sooner leaves before [ns].
+const READ_NS: u64 = 1_500;
 /// As many are read at once that are to be spaced.
 const SPACED_READ_BATCH: usize = 4;
 /// The other way of a wire that spaces frames waits no longer for a time in which none of them is due [ns].
@@ -227,10 +229,12 @@ impl Work {
         for (place, way) in self.ways.iter_mut().enumerate().filter(|(_, way)| way.spaces()) {
             let (from, to) = from_to(&mut self.ends, place);
             self.stalls.waited(clock.now_ns());
-            done += way.take(from, clock, SPACED_READ_BATCH)?;
-            self.stalls.called(clock.now_ns());
             done += way.give(to, clock, 1)?;
             self.stalls.called(clock.now_ns());
+            if way.leaves().is_none_or(|due| due.0 > clock.now_ns() + READ_NS) {
+                done += way.take(from, clock, SPACED_READ_BATCH)?;
+                self.stalls.called(clock.now_ns());
+            }
             due = due.min(way.due().unwrap_or(Nanos::MAX));
         }
         let now_ns = clock.now_ns();

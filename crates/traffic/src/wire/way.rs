@@ -10,7 +10,7 @@ use iolab_protocol::ErrorObject;
 use iolab_sys::clock::StampClock;
 
 use super::lead::Lead;
-use super::spacing::Spacing;
+use super::spacing::{Spacing, CALL};
 use crate::faults::bad_params;
 use crate::held::Held;
 use crate::impairments::chain;
@@ -64,7 +64,19 @@ impl Does {
 
     /// When it has something to do next, if nothing comes.
     fn due(&self) -> Option<Nanos> {
-        self.leaves().into_iter().chain(self.chain.due()).min()
+        let decided = self.chain.due().map(|due| due.plus(self.held.shifted()));
+        self.leaves().into_iter().chain(decided).min()
+    }
+
+    /// The time of the stages at `now`: it stands still while the times of frames are shifted.
+    fn stage_time(&self, now: Nanos) -> Nanos {
+        now.since(self.held.shifted())
+    }
+
+    /// Shift the times of frames where they are later than may be caught up; by how much.
+    fn slip(&mut self, now: Nanos) -> Nanos {
+        let Self { spacing, held, .. } = self;
+        spacing.as_mut().map_or(Nanos::ZERO, |spacing| spacing.slip(held, now))
     }
 
     /// When the first of the frames that are decided on leaves.
@@ -137,6 +149,11 @@ impl Way {
         due.map(|due| due.since(Nanos(self.lead.ns())))
     }
 
+    /// When the first of the frames that are decided on leaves.
+    pub fn leaves(&self) -> Option<Nanos> {
+        self.does.leaves()
+    }
+
     /// Whether what comes can wait a little until it is read.
     pub fn can_wait(&self, now_ns: u64) -> bool {
         self.does.delays && self.does.chain.due().is_none_or(|due| due.0 > now_ns)
@@ -151,10 +168,11 @@ impl Way {
     /// before more are read.
     pub fn take(&mut self, from: &mut End, clock: &mut StampClock, most: usize) -> Result<usize, PortError> {
         let before = Nanos(clock.now_ns());
+        self.counts.slipped_ns += self.does.slip(before).0;
         for read in 0..most {
             if !self.read(from, clock)? {
                 // All that came before has been taken.
-                self.does.chain.advance(before);
+                self.does.chain.advance(self.does.stage_time(before));
                 self.settle();
                 return Ok(read);
             }
@@ -189,7 +207,7 @@ impl Way {
         self.counts.arrived_frames += u64::from(segments.count);
         for part in 0..segments.count {
             let frame_bytes = if part + 1 == segments.count { last } else { most };
-            let frame = Passing::new(first + u64::from(part), frame_bytes, at);
+            let frame = Passing::new(first + u64::from(part), frame_bytes, self.does.stage_time(at));
             self.does.chain.push(Passing { ecn_capable, class, ..frame });
         }
     }
@@ -239,7 +257,7 @@ impl Way {
         let outcome = match self.does.spacing.take() {
             None => self.give_of(&mut held, now, to, most),
             Some(mut spacing) => {
-                let outcome = self.give_spaced(&mut held, &mut spacing, now, to);
+                let outcome = self.give_spaced(&mut held, &mut spacing, clock, to);
                 self.does.spacing = Some(spacing);
                 outcome
             }
@@ -257,9 +275,11 @@ impl Way {
         &mut self,
         held: &mut Held,
         spacing: &mut Spacing,
-        now: Nanos,
+        clock: &mut StampClock,
         to: &mut End,
     ) -> Result<usize, PortError> {
+        let now = Nanos(clock.now_ns() + self.lead.ns());
+        self.counts.slipped_ns += spacing.slip(held, now).0;
         if spacing.due(held).is_none_or(|due| due > now) {
             return Ok(0);
         }
@@ -269,9 +289,14 @@ impl Way {
         match given {
             Given::Busy => return Ok(0),
             Given::Refused => self.counts.refused_frames += 1,
-            Given::Taken => self.count(frame, 1, now),
+            Given::Taken => {}
         }
-        spacing.left(&frame, now);
+        let left = now.max(Nanos(clock.now_ns()).since(CALL));
+        self.counts.slipped_ns += spacing.slip(held, left).0;
+        let slipped = spacing.left(&frame, left);
+        if given == Given::Taken {
+            self.count(frame, 1, now.plus(slipped));
+        }
         held.release(1);
         Ok(1)
     }

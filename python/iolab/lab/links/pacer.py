@@ -46,6 +46,8 @@ class Pacing:
     """Class of what fits none; None: it passes unspaced."""
     limit_bytes: int | None
     """Queue of each class; None: 1000 frames."""
+    burst_bytes: int | None = None
+    """What leaves at most above the rate; None: all that is late is caught up."""
 
     def stage(self) -> Stage:
         """Return it as the agent's stage (contract, wire.change)."""
@@ -64,7 +66,8 @@ class Pacing:
             ],
             "filters": [{key: value for key, value in flow if value is not None} for flow in flows],
         }
-        return stage if self.default is None else {**stage, "default": self.default}
+        optional = {"default": self.default, "burst_bytes": self.burst_bytes}
+        return stage | {key: value for key, value in optional.items() if value is not None}
 
     def memory_bytes(self) -> int:
         """Return what its queues may hold."""

@@ -30,4 +30,5 @@ def pacing_at(lab: Lab, topology: Topology, link: str, port: PortRef) -> Pacing 
         flows=tuple(flows),
         default=places[shape.default] if shape.default else None if places else 0,
         limit_bytes=shape.limit,
+        burst_bytes=shape.burst,
     )

@@ -13,7 +13,14 @@ from iolab.lab.links.link_topology import home_of, is_ours, is_paced
 from iolab.lab.links.wires import wire_id
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
-from iolab.statements.on_wire import WireByTaps, WireLate, WireNotApart, WireUnprioritised, WireUnstamped
+from iolab.statements.on_wire import (
+    PacerSlipped,
+    WireByTaps,
+    WireLate,
+    WireNotApart,
+    WireUnprioritised,
+    WireUnstamped,
+)
 from iolab.statements.warnings import Warning
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
@@ -23,6 +30,8 @@ MOST_LATE_RATIO = 0.01
 """Of the frames of a trial, as many may leave over 100 us late without a word: their 99 % quantile is below that."""
 MOST_VERY_LATE_RATIO = 0.001
 """And as many over 1 ms."""
+MOST_LOST_RATIO = 0.01
+"""So much of its rate a pacer may lose without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,12 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
                 continue
             metrics.append(Metric("wire_late_frames", "count", float(way.late_frames), about))
             metrics.append(Metric("wire_late_ratio", "ratio", way.late_frames / way.left_frames, about))
+            if link.paced:
+                lost = way.slipped_ns / max(1, after[link.name].end_ns - before[link.name].end_ns)
+                metrics.append(Metric("pacer_lost_ratio", "ratio", lost, about))
+                if lost > MOST_LOST_RATIO:
+                    at = str(about.direction)
+                    warnings.append(PacerSlipped(link=link.name, direction=at, lost_ratio=lost))
             if _is_to_be_said(link, way):
                 warnings.append(
                     WireLate(

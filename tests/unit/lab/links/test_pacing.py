@@ -71,6 +71,14 @@ def test_without_classes_all_frames_are_of_one() -> None:
     ]
 
 
+def test_a_burst_is_of_the_port() -> None:
+    """Without one the agent loses nothing of the rate."""
+    (bounded,), _ = ways(paced("near.eth0", burst="3036"))
+    (free,), _ = ways(paced("near.eth0"))
+    assert bounded["burst_bytes"] == 3036
+    assert "burst_bytes" not in free
+
+
 def test_another_rate_changes_the_pacer_and_nothing_else() -> None:
     """The lab stands; no qdisc of the kernel is set."""
     first, second = compose(paced()), compose(paced(classes=CLASSES))

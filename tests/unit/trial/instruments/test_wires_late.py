@@ -45,6 +45,22 @@ def test_a_pacer_without_late_frames_is_not_marked() -> None:
     assert seen(LINK, 1000, 100).warnings == ()
 
 
+@pytest.mark.parametrize(("slipped_ms", "said"), [(10, False), (11, True)])
+def test_what_a_pacer_lost_of_its_rate_is_a_figure_and_said_above_a_hundredth(
+    slipped_ms: int, said: bool
+) -> None:
+    """Of a second between the two readings."""
+    before = WireCounts(ways=(WayCounts(slipped_ns=7), WayCounts()), end_ns=10**9)
+    there = WayCounts(left_frames=100, slipped_ns=7 + slipped_ms * 10**6)
+    found = late_frames(
+        (PACED,), {"path": before}, {"path": WireCounts(ways=(there, WayCounts()), end_ns=2 * 10**9)}
+    )
+    (lost,) = [one.value for one in found.metrics if one.name == "pacer_lost_ratio"]
+    assert lost == pytest.approx(slipped_ms / 1000)
+    assert [one.code for one in found.warnings] == ["pacer-slipped"] * said
+    assert not said or "lost 1 % of its rate" in in_words(found.warnings[0])
+
+
 def test_what_a_wire_was_to_have_and_has_not_is_said() -> None:
     """Also where nothing came through it: a priority, stamps of the kernel, veth pairs."""
     ways = (WayCounts(), WayCounts())
