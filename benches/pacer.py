@@ -6,10 +6,10 @@ root, iperf3, sch_htb and two CPUs. One TCP stream of full frames goes through t
 
 A pacer is judged in the stretches between the stalls that its thread logged (stretches.py), and shown with all.
 Without a burst it loses nothing of its rate, and catches up at 5/4 of it: sigma is that of 5/4 of the rate. With a
-burst of two frames (`burst`) sigma is that of the rate itself. That the log hides no slowness of its own is seen by how often the
-thread was held: in a second of calls of the kernel no more than MOST_RATIO times as often as in a second of waiting, in
-which nothing of its own lay between two readings of the clock; and at least half of the frames must be judged. Trains
-are those of all frames. Frames are 1518 B with FCS; htb counts 1514.
+burst of two frames (`burst`) sigma is that of the rate itself. That the log hides no slowness of its own is seen by
+how often the thread was held: in a second of calls of the kernel no more than MOST_RATIO times as often as in a
+second of waiting, in which nothing of its own lay between two readings of the clock; and at least half of the frames
+must be judged. Trains are those of all frames. Frames are 1518 B with FCS; htb counts 1514.
 """
 
 import json
