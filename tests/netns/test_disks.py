@@ -96,6 +96,35 @@ def test_fio_measures_files_and_devices_and_takes_its_file_back(
     assert any(each["metric"] == "disk_latency_p50_ns" for each in grid)
 
 
+LEGACY = """
+title: Memory
+lab:
+  machines: {pc2: {kind: netns}}
+  volumes: {plain: {size: 128M}}
+measure:
+  limited: {kind: disk, program: bonnie++, profile: legacy-2006, on: pc2, size: 64M, files: 0}
+  free: {kind: disk, program: bonnie++, profile: legacy-2006, on: pc2, size: 64M, files: 0, memory: 256M}
+factors: {machines.pc2.disks: {file: [{volume: plain, fs: ext4}]}}
+blocks: 1
+"""
+
+
+def test_with_the_figures_of_2006_a_file_is_read_from_its_disk_though_memory_could_hold_it(
+    iolab: Iolab, nothing_left: Path, tmp_path: Path
+) -> None:
+    """Half of it may stay in memory; with more memory than that all of it does, which is said."""
+    path = tmp_path / "legacy.yaml"
+    path.write_text(LEGACY)
+    done = iolab("run", path)
+    assert "2 ok, 0 failed, 0 invalid" in done.stdout, done.stdout + done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    records = [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
+    codes = {one["measure"]: {warning["code"] for warning in one["warnings"]} for one in records}
+    assert "read-from-memory" in codes["free"]
+    assert not codes["limited"] & {"read-from-memory", "memory-not-limited", "cache-unknown"}
+    assert not list(Path("/sys/fs/cgroup").glob("**/iolab-disk-program"))
+
+
 @pytest.mark.parametrize("victim", ["iolab", "iolab-agent", "tgtd", "qemu-storage-da"])
 def test_a_program_that_is_killed_leaves_nothing_after_clean(
     iolab: Iolab, nothing_left: Path, tmp_path: Path, victim: str

@@ -261,5 +261,9 @@ class DiskMeasure(Measure):
     size: Maybe[BlockBytes] = None
     """Of the file that is written and read; absent: 1G, with flush-check 16M. hdparm reads the disk itself; so do
     flush-check, and fio where the disk has no file system, from its beginning."""
+    memory: Maybe[BlockBytes] = None
+    """What thput-fsys or bonnie++ may have of its kernel's memory, the page cache of its files among it, so that the
+    disk is read though the memory could hold the file. Absent: half of the file with `legacy-2006`, as bonnie++ asks
+    for a file of twice the memory; all of it else."""
     files: Maybe[Annotated[int, Field(ge=0, le=1 << 20, multiple_of=1024, strict=True)]] = None
     """Small files that bonnie++ makes; 0: none; absent: 16384."""

@@ -51,8 +51,19 @@ def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
     if measure.profile not in (None, *allowed):
         seen = f"{measure.profile} of {measure.program}"
         view.say(section, ("profile",), seen, ", ".join(allowed) or "no profile")
+    if measure.memory is not None:
+        _check_memory(view, section, measure, measure.memory)
     if measure.fio is not None:
         _check_fio(view, section, measure, measure.fio)
+
+
+def _check_memory(view: View, section: Section, measure: DiskMeasure, memory_bytes: int) -> None:
+    from iolab.trial.disk.memory_limit import LEAST_BYTES
+
+    if measure.program not in ("thput-fsys", "bonnie++"):
+        view.say(section, ("memory",), f"memory of {measure.program}", "with thput-fsys and bonnie++ alone")
+    if memory_bytes < LEAST_BYTES:
+        view.say(section, ("memory",), f"{memory_bytes} bytes", f"at least {LEAST_BYTES} bytes (16M)")
 
 
 def _check_fio(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> None:
@@ -153,7 +164,7 @@ DISK = MeasureKind(
     runs=_runs,
     kernels=_kernels,
     check=_check,
-    joined_by=lambda measure: (measure.on, measure.program, measure.profile, measure.size),
+    joined_by=lambda measure: (measure.on, measure.program, measure.profile, measure.size, measure.memory),
     commands=_commands,
     leading=("disk_bytes_per_s", "disk_blocks_kept"),
     leading_parts=LEADING_PARTS,

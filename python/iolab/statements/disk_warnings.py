@@ -34,6 +34,16 @@ class PhasesTooShort(Warning):
     phases: tuple[Name, ...]
 
 
+class MemoryNotLimited(Warning):
+    """The memory of a program could not be limited: it may have read from memory what it was to read from its disk."""
+
+    code = "memory-not-limited"
+    comparable = False
+    machine: Name
+    memory_bytes: int
+    """That it was to have."""
+
+
 class LedgerOpen(Warning):
     """Two layers of a disk trial do not agree, and nothing says why."""
 

@@ -17,11 +17,14 @@ from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, vol
 from iolab.statements.caches import CacheLayer, DoorCache, ProgramCache, StoreCache, TargetCache
 from iolab.statements.disk_warnings import FlushNotKept
 from iolab.statements.warnings import CacheUnknown
+from iolab.trial.disk.memory_limit import memory_of
 from iolab.trial.disk.own import PROFILES, OwnReport, Residency
 
 HELD_RATIO = 0.01
 """Of a device, what a mounted file system may keep of it in memory for hdparm to find it cold."""
 WARM = "warm"
+LIMITED = "limited"
+"""It has no more of the file than the program may have of the memory."""
 COLD = "cold"
 
 
@@ -95,17 +98,24 @@ def device_of(lab: Lab, machine: str, disk: Disk) -> Layer:
 
 def declared_of(measure: DiskMeasure) -> str:
     """Return how the cache of the program's kernel is declared to be when a phase that reads begins."""
+    if memory_of(measure) is not None:
+        return LIMITED
     if PROFILES[measure.profile].get("cache") == COLD or measure.program in ("hdparm", "fio"):
         return COLD
     return WARM
 
 
-def program_proved(measure: DiskMeasure, report: OwnReport | None, device: Residency | None) -> bool:
+def program_proved(
+    measure: DiskMeasure, report: OwnReport | None, device: Residency | None, memory_bytes: int | None = None
+) -> bool:
     """Tell whether the cache of the program's own kernel was seen to be as declared.
 
     `report` is None for a package's program, whose phases nobody looks into; `device` is what was seen of the device
-    after it was dropped, before hdparm.
+    after it was dropped, before hdparm; `memory_bytes` is what the kernel let the program have, files included.
     """
+    if memory_bytes is not None:
+        reads = [phase.cache for phase in report.phases if phase.cache is not None] if report else []
+        return all(one.state != "unknown" and one.resident_bytes <= memory_bytes for one in reads)
     if measure.program == "hdparm":
         return device_proved(device)
     seen = [phase.cache.state for phase in report.phases if phase.cache is not None] if report else []

@@ -8,9 +8,10 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
-from iolab.statements.disk_warnings import PhasesTooShort
+from iolab.statements.disk_warnings import MemoryNotLimited, PhasesTooShort
 from iolab.trial.disk.caches import program_proved
 from iolab.trial.disk.figures import DiskFigure
+from iolab.trial.disk.memory_limit import limited, memory_of
 from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
 from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
 from iolab.trial.disk.ran import Ran, recorded
@@ -35,16 +36,24 @@ def run_program(
     own, size = runs_own(measure), measure.size or DEFAULT_BYTES
     request = json.dumps(request_of(measure, node, folder, behind)) if own else ""
     argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
-    done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request, patience)
+    memory = memory_of(measure)
+    with limited(agent, memory) as before:
+        done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request, patience, before or ())
+    unlimited = before is None and memory is not None
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
     short = too_short(done.stdout) if argv[0] == "bonnie++" else ()
     return Ran(
         figures=_figures(measure, done.stdout, size, own=own),
-        proved=program_proved(measure, parse_own(done.stdout) if own else None, device),
+        proved=program_proved(
+            measure, parse_own(done.stdout) if own else None, device, None if unlimited else memory
+        ),
         commands=(recorded(measure.on, kernel, argv, done),),
         said={"request": request, "output": done.stdout, "messages": done.stderr},
-        warnings=(PhasesTooShort(program=measure.program, phases=short),) if short else (),
+        warnings=(
+            *((PhasesTooShort(program=measure.program, phases=short),) if short else ()),
+            *((MemoryNotLimited(machine=measure.on, memory_bytes=memory),) if unlimited and memory else ()),
+        ),
     )
 
 

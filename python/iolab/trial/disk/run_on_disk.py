@@ -56,15 +56,22 @@ class DiskProgress:
 
 
 def run_on_disk(
-    agent: Agent, disk: WorkedOn, argv: tuple[str, ...], request: str = "", patience: Patience = PATIENCE
+    agent: Agent,
+    disk: WorkedOn,
+    argv: tuple[str, ...],
+    request: str = "",
+    patience: Patience = PATIENCE,
+    before: tuple[str, ...] = (),
 ) -> CommandResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
+
+    `before`: words that stand before it, by which its memory is limited.
 
     Raises:
         Failed: the disk answers nothing any more, or the program does not end.
         AgentError: the agent refused it, or is gone.
     """
-    agent.start(PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES)
+    agent.start(PROCESS, (*before, *argv), stdin=request, capture_bytes=CAPTURE_BYTES)
     try:
         return _result(_awaited(agent, disk, argv[0], patience))
     except BaseException:  # also where the run is interrupted: its lab could not be taken down beside it

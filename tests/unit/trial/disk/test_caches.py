@@ -35,6 +35,11 @@ def report(*states: str) -> OwnReport:
     return OwnReport(phases=tuple(phases))
 
 
+def phase_found(resident: int) -> Phase:
+    """Return a phase that found so much of its file in memory [bytes]."""
+    return report("partly").phases[0].model_copy(update={"cache": seen("partly", resident)})
+
+
 def test_a_cache_that_is_empty_before_and_after_was_passed_by() -> None:
     """One that fills, or that nobody can look at, is unknown."""
     assert unknown(PC2, True, [looked(seen("cold"), seen("cold"))]) == ()
@@ -58,6 +63,17 @@ def test_the_programs_own_cache_is_as_declared_in_every_phase_that_reads() -> No
     assert not program_proved(measure("thput-fsys", "honest"), report("cold", "partly"), None)
     assert program_proved(measure("thput-fsys"), report("warm"), None)
     assert not program_proved(measure("bonnie++"), None, None)
+
+
+def test_with_a_limit_of_memory_a_phase_may_find_no_more_of_its_file_than_that() -> None:
+    """The kernel keeps the limit where nobody looks into a program."""
+    half, legacy = 1 << 19, measure("bonnie++", "legacy-2006")
+    within = report("partly").model_copy(update={"phases": (phase_found(half),)})
+    beyond = within.model_copy(update={"phases": (phase_found(half + 1),)})
+    assert program_proved(legacy, within, None, half)
+    assert not program_proved(legacy, beyond, None, half)
+    assert not program_proved(legacy, report("unknown"), None, half)
+    assert program_proved(measure("bonnie++"), None, None, half)
 
 
 def test_a_mounted_file_system_may_hold_a_hundredth_of_hdparms_device() -> None:
