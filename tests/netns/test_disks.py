@@ -122,7 +122,7 @@ def test_with_the_figures_of_2006_a_file_is_read_from_its_disk_though_memory_cou
     codes = {one["measure"]: {warning["code"] for warning in one["warnings"]} for one in records}
     assert "read-from-memory" in codes["free"]
     assert not codes["limited"] & {"read-from-memory", "memory-not-limited", "cache-unknown"}
-    assert not list(Path("/sys/fs/cgroup").glob("**/iolab-disk-program"))
+    assert not list(Path("/sys/fs/cgroup").glob("**/iolab-disk*"))
 
 
 @pytest.mark.parametrize("victim", ["iolab", "iolab-agent", "tgtd", "qemu-storage-da"])

@@ -15,7 +15,7 @@ LEAST_BYTES = 16 << 20
 FILE_RATIO = 2
 """File by memory with the figures of 2006: bonnie++ asks for a file of twice the memory, so that the disk is read."""
 ROOT = "/sys/fs/cgroup"
-NAME = f"{NAME_PREFIX}-disk-program"
+NAME = f"{NAME_PREFIX}disk-program"
 KEY = f"cgroup:{NAME}"
 KIND = 'cd "$0" && if [ -d memory ]; then echo 1; else cat cgroup.controllers; echo; cat cgroup.subtree_control; fi'
 """Line 1: `1`, or what the root of version 2 has; the last line: what it gives to its children."""
