@@ -72,7 +72,8 @@ impl Behind {
     }
 }
 
-/// Bring about what is wanted of the page cache, and look.
+/// Bring about what is wanted of the page cache, and look. Files behind the disk are emptied in any case: their cache is a second
+/// one of this kernel, which a program on a disk of its own would not have.
 pub fn prepare(file: &File, wanted: Cache, behind: &Behind) -> io::Result<Residency> {
     let of_bytes = length(file)?;
     if wanted == Cache::Cold {
@@ -82,7 +83,7 @@ pub fn prepare(file: &File, wanted: Cache, behind: &Behind) -> io::Result<Reside
         }
         fadvise(file, 0, None, Advice::DontNeed)?;
     }
-    let stayed = if wanted == Cache::Cold { behind.empty()? } else { Some(0) };
+    let stayed = behind.empty()?;
     let (how, seen) = look(file, of_bytes);
     let page = page_bytes() as u64;
     let pages = seen.map_or(0, |seen| seen.pages) + stayed.unwrap_or(0);

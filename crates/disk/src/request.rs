@@ -70,7 +70,7 @@ pub struct Thput {
     /// Before reading.
     #[serde(default)]
     pub cache: Cache,
-    /// Files behind the disk of which this kernel may keep blocks: they are emptied with its own cache.
+    /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
     /// Past the page cache (O_DIRECT).
@@ -113,7 +113,7 @@ pub struct Bonnie {
     /// Before phases that read.
     #[serde(default)]
     pub cache: Cache,
-    /// Files behind the disk of which this kernel may keep blocks: they are emptied with its own cache.
+    /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
     /// Of where the seeks go.
@@ -156,7 +156,7 @@ pub struct Hdparm {
     /// Before the buffered timing.
     #[serde(default)]
     pub cache: Cache,
-    /// Files behind the disk of which this kernel may keep blocks: they are emptied with its own cache.
+    /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
     /// Past the page cache (O_DIRECT).

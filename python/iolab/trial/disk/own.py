@@ -76,7 +76,7 @@ class OwnReport(_Part):
 def request_of(measure: DiskMeasure, node: str, folder: str, behind: Sequence[str] = ()) -> dict[str, Json]:
     """Return the request for a measure on the disk `node`, mounted on `folder`.
 
-    `behind`: files of which the program's kernel may keep blocks, too: they are emptied with its own cache.
+    `behind`: files of which the program's kernel may keep blocks, too: they are emptied before each phase that reads.
     """
     about: dict[str, Json] = {**PROFILES[measure.profile], "behind": list(behind)}
     if measure.program == "hdparm":
