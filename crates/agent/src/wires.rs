@@ -44,13 +44,13 @@ pub fn start(host: &Host, params: &WireStart) -> Answer<WireStarted> {
             Some(Ok(ends)) => (ends, None),
             Some(Err(error)) => (both(Carrier::Tap(what))?, Some(error.message)),
         };
-    let (cpu, not_apart) = match params.apart.then(|| apart::seat(params, host.wires.len())) {
-        None => (params.cpu, None),
-        Some(Ok(cpu)) => (Some(cpu), None),
-        Some(Err(why)) => (params.cpu, Some(why)),
+    let (cpu, steering, not_apart) = match params.apart.then(|| apart::seat(params, host.wires.len())) {
+        None => (params.cpu, None, None),
+        Some(Ok(seat)) => (Some(seat.cpu), seat.steering, None),
+        Some(Err(why)) => (params.cpu, None, Some(why)),
     };
     let lacks = WireCarried { no_veth, not_apart, ..WireCarried::default() };
-    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, ends, lacks)?;
+    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, ends, steering, lacks)?;
     let started = wire.describe();
     reserved.fill(wire);
     Ok(started)

@@ -32,4 +32,4 @@ pub use iolab_port::Arrival;
 pub use ports::{attached_program, OpenPort};
 pub use set::PortSet;
 pub use watch::{check as check_watch, open_eye, Eye, RunningWatch};
-pub use wire::{open_end, Carrier, RunningWire};
+pub use wire::{open_end, Carrier, RunningWire, Steered, Steering};

@@ -2,26 +2,45 @@
 //! with all that its answers set off, would run on the thread's own CPU between two frames (Documentation/networking/scaling.rst,
 //! receive packet steering).
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
 use iolab_protocol::wire::{WireEnd, WireStart};
+use iolab_traffic::{Steered, Steering};
 use nix::sched::{sched_getaffinity, CpuSet};
 use nix::unistd::Pid;
 
 use crate::faults::{refused, Answer};
 use crate::netns;
 
-/// The thread's CPU, as the `number`th wire, from 1 on; frames that arrive at both ends are handled by others from now on. Why not,
-/// where that cannot be.
-pub fn seat(params: &WireStart, number: usize) -> Result<usize, String> {
+/// Where a thread sits.
+pub struct Seat {
+    /// Its CPU.
+    pub cpu: usize,
+    /// What it does itself about the CPUs that take frames in; absent: others do.
+    pub steering: Option<Steering>,
+}
+
+/// The thread's CPU, as the `number`th wire, from 1 on; frames that arrive at both ends are taken in by others from now on, or by
+/// whom it says itself where it has no priority. Why not, where that cannot be.
+pub fn seat(params: &WireStart, number: usize) -> Result<Seat, String> {
     let allowed =
         sched_getaffinity(Pid::from_raw(0)).map_err(|errno| format!("asking for its CPUs: {errno}"))?;
     let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)).collect();
     let (others, seats) = halves(&cpus).ok_or("it has one CPU, which others need, too")?;
     let cpu = params.cpu.unwrap_or_else(|| seats[number.saturating_sub(1) % seats.len()]);
     let mask = mask(others.iter().copied().filter(|&other| other != cpu));
-    for end in &params.ends {
-        handled_by(end, &mask).map_err(|error| error.message)?;
+    let [first, second] = params.ends.each_ref().map(|end| cpus_of(end).map_err(|error| error.message));
+    let files = [first?, second?];
+    if params.priority.is_none() {
+        let ends = files.map(|file| Steered::new(file, mask.clone()));
+        return Ok(Seat { cpu, steering: Some(Steering::new(ends)) });
     }
-    Ok(cpu)
+    for mut file in files {
+        file.write_all(mask.as_bytes())
+            .map_err(|error| format!("setting the CPUs that take frames in: {error}"))?;
+    }
+    Ok(Seat { cpu, steering: None })
 }
 
 /// The lower CPUs handle frames, the higher ones have threads that keep times; none where there is one only.
@@ -40,12 +59,12 @@ fn mask(cpus: impl Iterator<Item = usize>) -> String {
     shown.join(",")
 }
 
-/// The setting goes with the tap.
-fn handled_by(end: &WireEnd, mask: &str) -> Answer<()> {
+/// Where the CPUs are set that take in what an end is given; the setting goes with the interface.
+fn cpus_of(end: &WireEnd) -> Answer<File> {
     netns::within_with_sys(end.netns.as_deref(), || {
         let path = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", end.interface);
-        std::fs::write(&path, mask)
-            .map_err(|error| refused("setting the CPUs that handle frames in", &path, &error))
+        let file = OpenOptions::new().write(true).open(&path);
+        file.map_err(|error| refused("setting the CPUs that take frames in by", &path, &error))
     })
 }
 

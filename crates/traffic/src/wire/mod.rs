@@ -6,6 +6,7 @@ mod pressure;
 mod shift;
 mod spacing;
 mod stalls;
+mod steering;
 mod thread;
 mod way;
 
@@ -22,6 +23,7 @@ use iolab_protocol::{ErrorCode, ErrorObject};
 use iolab_sys::clock;
 use iolab_sys::tap::Unfinished;
 
+pub use self::steering::{Steered, Steering};
 use self::thread::{Desk, Letter, Seat, Work};
 use self::way::{Does, Way};
 use crate::faults::port_refused;
@@ -42,11 +44,17 @@ pub struct RunningWire {
 }
 
 impl RunningWire {
-    /// Carry frames between two ends. `lacks` says what could not be done of what was asked for.
+    /// Carry frames between two ends. `steering` chooses the CPUs that take in what the ends are given, `lacks` says
+    /// what could not be done of what was asked for.
     ///
     /// # Errors
     /// The error of a reply; the ends are gone then.
-    pub fn start(params: &WireStart, ends: [End; 2], lacks: WireCarried) -> Result<Self, ErrorObject> {
+    pub fn start(
+        params: &WireStart,
+        ends: [End; 2],
+        steering: Option<Steering>,
+        lacks: WireCarried,
+    ) -> Result<Self, ErrorObject> {
         let nothing = WireWay { impairments: Vec::new(), seed: 1, memory_bytes: FIRST_MEMORY };
         let start = Nanos(clock::now_ns());
         let ways = [Way::new(Does::new(&nothing, 0, start)?), Way::new(Does::new(&nothing, 1, start)?)];
@@ -59,7 +67,7 @@ impl RunningWire {
         };
         let (desk, letters) = Desk::new().map_err(refused)?;
         let (work, seat) =
-            (Work::new(ends, ways, letters), Seat { cpu: params.cpu, priority: params.priority });
+            (Work::new(ends, ways, steering, letters), Seat { cpu: params.cpu, priority: params.priority });
         let (seated, taken) = channel();
         let run = move || {
             let refusal = seat.take().map_err(|error| format!("keeping it on a CPU: {error}"))?;

@@ -16,6 +16,7 @@ use iolab_sys::{socket, thread};
 use super::pressure::Pressure;
 use super::shift::{Shift, Turn};
 use super::stalls::Stalls;
+use super::steering::{Passed, Steering};
 use super::way::{Does, Way};
 use crate::rest::{Nap, Rest};
 
@@ -139,6 +140,7 @@ pub struct Work {
     /// Of a real-time thread.
     rest: Option<Rest>,
     pressure: Pressure,
+    steering: Option<Steering>,
     stalls: Stalls,
     /// Frames that can wait are looked for from then on.
     look_ns: u64,
@@ -158,7 +160,7 @@ fn from_to(ends: &mut [End; 2], way: usize) -> (&mut End, &mut End) {
 
 impl Work {
     /// Carry frames between two ends.
-    pub fn new(ends: [End; 2], ways: [Way; 2], letters: Letters) -> Self {
+    pub fn new(ends: [End; 2], ways: [Way; 2], steering: Option<Steering>, letters: Letters) -> Self {
         Self {
             ends,
             ways,
@@ -166,6 +168,7 @@ impl Work {
             clock: StampClock::new(),
             rest: None,
             pressure: Pressure::new(),
+            steering,
             stalls: Stalls::new(clock::now_ns()),
             look_ns: 0,
             spaced: false,
@@ -186,6 +189,12 @@ impl Work {
                 take_turn(turn, priority).map_err(|error| format!("changing its priority: {error}"))?;
                 now_ns = self.clock.now_ns();
                 self.stalls.waited(now_ns); // others may have waited for that
+            }
+            if let Some(steering) = &mut self.steering {
+                let [there, back] = self.ways.each_ref().map(Way::passed);
+                let ends =
+                    || [(there.0, back.1), (back.0, there.1)].map(|(sent, given)| Passed { sent, given });
+                steering.look(now_ns, ends).map_err(|error| format!("setting CPUs for frames: {error}"))?;
             }
             if self.letters.waiting.load(Ordering::Acquire) {
                 self.stalls.waited(now_ns);

@@ -132,6 +132,11 @@ impl Way {
         WayCounts { stages: self.stages(), held_frames, ..self.counts.clone() }
     }
 
+    /// Frames that came, and that left.
+    pub const fn passed(&self) -> (u64, u64) {
+        (self.counts.arrived_frames, self.counts.left_frames)
+    }
+
     fn stages(&self) -> Vec<StageLoss> {
         let mut stages = self.counts.stages.clone();
         for (kind, lost_frames) in self.does.losses() {

@@ -165,7 +165,7 @@ def _tap_module(lab: Lab, link: str) -> tuple[Run, ...]:
 def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
     """Have every frame come apart where it gets a time of its own, and its thread a CPU before others then.
 
-    With every frame apart the stacks of both ends would take half of the CPU of a thread that shares it with them.
+    With every frame apart the stack of a sender would take half of the CPU of a thread that shares it with it.
     """
     paced, frame_bytes = is_paced(lab, link), veth_frame_bytes(lab, link)
     priority = POLLING_PRIORITY if paced else None
