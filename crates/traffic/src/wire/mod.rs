@@ -82,7 +82,6 @@ impl RunningWire {
             carried,
             cpu: params.cpu,
             begin_ns: clock::now_ns(),
-            ..<_>::default()
         };
         let mut this =
             Self { id: params.id.clone(), started, does: Default::default(), desk, thread: Some(thread) };
