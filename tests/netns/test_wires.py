@@ -13,6 +13,7 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S
 
+from iolab.agent.watch import close_watch, start_watch, stop_watch
 from iolab.analysis.shaper_check import HELD_UP
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
@@ -166,6 +167,30 @@ def test_ping_sees_the_delay_of_both_directions(unchanged_host: None) -> None:
     assert " 0% packet loss" in said
     least_ms = float(said.splitlines()[-1].split("=")[1].split("/")[0])
     assert least_ms == pytest.approx(25.0, abs=0.3)
+
+
+def test_a_watch_at_a_wire_whose_frames_others_may_take_in_goes_by_the_kernels_stamps(
+    unchanged_host: None,
+) -> None:
+    """Else it would see the frames of a stream's sender when another CPU comes to them."""
+    text = KNOWN.replace("eth0], wire", "eth0], offload: {tso: off}, wire")
+    experiment = parse(text, "known.yaml")
+    point = {"netns": "iolab-left", "interface": "eth0", "hook": "ingress"}
+    params = {
+        "id": "watch", "points": [point], "windows_ns": [100_000], "train_gap_ns": 5000, "rates_bps": [10**9],
+        "kept_bytes": 1_000_000,
+    }  # fmt: skip
+    with open_agent() as agent:
+        lab = StandingLab(Agents(agent), lambda _: None)
+        try:
+            lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
+            start_watch(agent, params)
+            agent.run(("ping", "-q", "-c", "3", "-i", "0.05", "198.18.0.2"), netns="iolab-left")
+            (seen,) = stop_watch(agent, "watch").points
+            close_watch(agent, "watch")
+        finally:
+            lab.take_down()
+    assert seen.unstamped_frames == 0
 
 
 ENDING = """

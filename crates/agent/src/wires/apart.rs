@@ -33,6 +33,7 @@ pub fn seat(params: &WireStart, number: usize) -> Result<Seat, String> {
     let [first, second] = params.ends.each_ref().map(|end| cpus_of(end).map_err(|error| error.message));
     let files = [first?, second?];
     if params.priority.is_none() {
+        params.ends.iter().try_for_each(announce).map_err(|error| error.message)?;
         let ends = files.map(|file| Steered::new(file, mask.clone()));
         return Ok(Seat { cpu, steering: Some(Steering::new(ends)) });
     }
@@ -57,6 +58,15 @@ fn mask(cpus: impl Iterator<Item = usize>) -> String {
     }
     let shown: Vec<_> = words.iter().rev().map(|word| format!("{word:08x}")).collect();
     shown.join(",")
+}
+
+/// Show those who watch an end that other CPUs may take in what it is given, before any does: by a table of flows, which the
+/// kernel looks at only where it also has one for all interfaces.
+fn announce(end: &WireEnd) -> Answer<()> {
+    netns::within_with_sys(end.netns.as_deref(), || {
+        let path = format!("/sys/class/net/{}/queues/rx-0/rps_flow_cnt", end.interface);
+        std::fs::write(&path, "1").map_err(|error| refused("showing who takes frames in by", &path, &error))
+    })
 }
 
 /// Where the CPUs are set that take in what an end is given; the setting goes with the interface.
