@@ -74,7 +74,10 @@ def hung(what: str, seconds: float) -> Iterator[list[str]]:
     if not what:
         yield found
         return
-    argv = ["ip", "netns", "exec", FAR, str(EXAMPLES / "watch"), "eth0", what, f"seconds={seconds}"]
+    table = f"echo {int(what == 'stamped')} > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt"
+    subprocess.run(["ip", "netns", "exec", FAR, "sh", "-c", table], check=True)
+    hangs = "bins" if what == "stamped" else what
+    argv = ["ip", "netns", "exec", FAR, str(EXAMPLES / "watch"), "eth0", hangs, f"seconds={seconds}"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "ready"
@@ -95,7 +98,7 @@ def received() -> int:
 
 def frames() -> bool:
     """Frames per second with nothing, an empty program and the watch, in turn."""
-    rates: dict[str, list[float]] = {"": [], "idle": [], "bins": [], "flows": []}
+    rates: dict[str, list[float]] = {"": [], "idle": [], "bins": [], "stamped": [], "flows": []}
     counted, lost, differ = 0, 0, 0
     for _ in range(5):
         for what, own in rates.items():
@@ -112,10 +115,11 @@ def frames() -> bool:
         what: statistics.median(
             [1e9 / mine - 1e9 / idle for mine, idle in zip(rates[what], rates["idle"], strict=True)]
         )
-        for what in ("bins", "flows")
+        for what in ("bins", "stamped", "flows")
     }
     print("  " + ", ".join(f"{what or 'nothing'} {fps / 1e6:.3f} Mpps" for what, fps in medians.items()))
     print(f"  flows counted apart cost {cost['flows']:.0f} ns more a frame than an empty program")
+    print(f"  with the kernel's stamps, where other CPUs may take frames in, {cost['stamped']:.0f} ns")
     return all(
         (
             verdict("bins at a rate, one core", f"{medians['bins'] / 1e6:.2f} Mpps (least {LEAST_FPS / 1e6}), "
