@@ -77,12 +77,7 @@ impl RunningWire {
         };
         let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
         let carried = WireCarried { path, unstamped, ..lacks };
-        let started = WireStarted {
-            udp_super_frames,
-            carried,
-            cpu: params.cpu,
-            begin_ns: clock::now_ns(),
-        };
+        let started = WireStarted { udp_super_frames, carried, cpu: params.cpu, begin_ns: clock::now_ns() };
         let mut this =
             Self { id: params.id.clone(), started, does: Default::default(), desk, thread: Some(thread) };
         this.read(None)?; // it runs, or says why not
