@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use iolab_sys::page_cache::{cachestat, flush_block_device, mincore, page_bytes, Cached};
 use rustix::fs::{fadvise, Advice};
@@ -69,6 +72,45 @@ impl Behind {
             pages = pages.zip(seen).map(|(pages, seen)| pages + seen.pages);
         }
         Ok(pages)
+    }
+}
+
+/// Empties files until it is dropped: a phase that reads and writes in turn would find there what it has had before.
+#[derive(Debug)]
+pub struct Emptying {
+    over: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Emptying {
+    /// From one time to the next: in it a phase comes back to little.
+    const EVERY: Duration = Duration::from_millis(20);
+
+    /// Begins with what there is behind a disk.
+    ///
+    /// # Errors
+    /// The system has no descriptor or thread for it.
+    pub fn begin(behind: &Behind) -> io::Result<Self> {
+        let files: Vec<File> = behind.0.iter().map(File::try_clone).collect::<Result<_, _>>()?;
+        let (over, waiting) = channel();
+        let empty = move || {
+            while !files.is_empty() && waiting.recv_timeout(Self::EVERY) == Err(RecvTimeoutError::Timeout) {
+                // What cannot be dropped now is dropped later, and what stays is seen by the layers below.
+                files.iter().for_each(|file| drop(fadvise(file, 0, None, Advice::DontNeed)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("emptying".to_owned()).spawn(empty)?;
+        Ok(Self { over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Emptying {
+    fn drop(&mut self) {
+        // A thread that has ended waits for nothing.
+        let _ = self.over.send(());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use rustix::fs::OFlags;
 
 use super::{CHUNK, CHUNK_BYTES};
 use crate::buffer::Buffer;
-use crate::cache::{prepare, Behind, Residency};
+use crate::cache::{prepare, Behind, Emptying, Residency};
 use crate::error::DiskError;
 use crate::folder::Folder;
 use crate::phase::{Moved, Watch};
@@ -31,6 +31,7 @@ pub struct LargeFile<'a> {
     name: &'a str,
     path: PathBuf,
     behind: Behind,
+    _emptying: Emptying,
 }
 
 impl<'a> LargeFile<'a> {
@@ -45,7 +46,10 @@ impl<'a> LargeFile<'a> {
         clock: Clock<'a>,
     ) -> Result<Self, DiskError> {
         let behind = Behind::open(&asked.behind)?;
-        Ok(Self { asked, clock, folder, name, path: folder.path().join(name), behind })
+        let path = folder.path().join(name);
+        let _emptying =
+            Emptying::begin(&behind).map_err(DiskError::at("emptying what is behind the disk of", &path))?;
+        Ok(Self { asked, clock, folder, name, path, behind, _emptying })
     }
 
     /// Opens it.
