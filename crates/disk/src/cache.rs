@@ -96,7 +96,9 @@ impl Emptying {
         let empty = move || {
             while !files.is_empty() && waiting.recv_timeout(Self::EVERY) == Err(RecvTimeoutError::Timeout) {
                 // What cannot be dropped now is dropped later, and what stays is seen by the layers below.
-                files.iter().for_each(|file| drop(fadvise(file, 0, None, Advice::DontNeed)));
+                for file in &files {
+                    let _ = fadvise(file, 0, None, Advice::DontNeed);
+                }
             }
         };
         let thread = std::thread::Builder::new().name("emptying".to_owned()).spawn(empty)?;

@@ -42,7 +42,6 @@ class Estimate:
     def add(self, step: Expected) -> None:
         """Add a step, and the change from the one before."""
         last, self._last = self._last, step
-        self.total_ns += step.measuring_ns
         starts = step.start_ns > 0 and (last is None or step.plot != last.plot)
         known = (
             self._learned.start_ns(step.kind, first=last is None)
@@ -52,10 +51,11 @@ class Estimate:
         if known is not None:
             took = Took(step.kind, step.measure, started=starts, first=last is None, beside_ns=0)
             self._used |= {took.key, replace(took, first=True).key}
-            self.total_ns += known
+            # A program that ended long before its declared time says nothing of one that declares less.
+            self.total_ns += max(step.measuring_ns + known, TRIAL_OVERHEAD_NS)
             return
         self._guessed = max(self._guessed, self._load * (GUESS_FACTOR if step.start_ns else PLAIN_FACTOR))
-        self.total_ns += TRIAL_OVERHEAD_NS
+        self.total_ns += step.measuring_ns + TRIAL_OVERHEAD_NS
         if last is None or step.plot != last.plot:
             self.total_ns += PLOT_CHANGE_NS + step.start_ns
         elif step.lab_key != last.lab_key:

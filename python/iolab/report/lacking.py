@@ -12,8 +12,11 @@ def without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
     used = {factor for each in shown.estimates for factor in each.cell}
     baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
     lacking = sum(each.ratio is None for each in shown.estimates)
-    if any(each.apart for each in shown.estimates):
-        return [names.words.table.incomparable.format(count=lacking, total=len(shown.estimates))]
+    apart = dict.fromkeys(each.apart for each in shown.estimates if each.apart)
+    if apart:
+        table = names.words.table
+        reasons = names.words.comma.join(table.incomparable_names.get(code, code) for code in apart)
+        return [table.incomparable.format(count=lacking, total=len(shown.estimates), reasons=reasons)]
     if not baseline or not lacking:
         return []
     fixed = run.plan.fixed()

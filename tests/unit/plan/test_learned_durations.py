@@ -51,6 +51,12 @@ def test_the_estimate_is_what_earlier_runs_took(guests: Experiment, able: Facts)
     assert plan.digest == first.digest
 
 
+def test_a_program_that_ended_early_makes_no_time_below_nothing(guests: Experiment, able: Facts) -> None:
+    """Trials that were planned for longer than they took say nothing of shorter ones."""
+    known = Learned().also([took(200), took(40, first=False), took(-9, started=False)])
+    assert make_plan(guests, able, learned=known).estimate_ns >= 240 * S
+
+
 def test_the_factor_is_what_earlier_runs_scattered_by(guests: Experiment, able: Facts) -> None:
     """A host that is sometimes busy says so; labs that were never run are a guess."""
     calm = [took(40, first=False), took(1, started=False)]

@@ -78,7 +78,7 @@ class TableWords:
     incomparable_names: Mapping[str, str]
     """In the place of a change, where no ratio is formed, by the code of the warning or of what differs."""
     incomparable: str
-    """{count} {total}: cells without a change, as their trials have such warnings."""
+    """{count} {total} {reasons}: cells without a change, as their trials have such warnings, or are of another kind."""
     no_baseline: str
     """{count} {total} {baseline}: cells that have nothing to be compared with."""
     baseline_elsewhere: str
