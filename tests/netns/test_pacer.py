@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from iolab.analysis.shaper_check import HELD_UP
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.compose import compose
 from iolab.record.trial import Status
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
 from iolab.store.read import load_run
 
 pytestmark = pytest.mark.netns
@@ -77,3 +82,31 @@ def test_classes_have_their_rates_together_and_their_ceils_alone(iolab: Iolab, t
         assert held_up or flows == pytest.approx(expected, rel=BUSY_RATIO), cell
     (log,) = folder.glob("**/commands.jsonl")
     assert log.read_text().count("wire.start") == 1
+
+
+REMADE = """
+lab:
+  machines:
+    near: {kind: netns}
+    mid: {kind: netns, forward: bridge}
+    far: {kind: netns}
+  links: {west: {ends: [near.eth0, mid.eth0]}, east: {ends: [mid.eth1, far.eth0]}}
+measure: {up: {kind: stream, from: near, to: far, duration: 1s}}
+factors:
+  links.east.shape: {plain: none, paced: {at: mid.eth1, qdisc: pacer, rate: 100Mbit}}
+"""
+
+
+def test_a_port_that_is_made_again_is_reached_by_those_who_knew_it_before(unchanged_host: None) -> None:
+    """It has the Ethernet address that they keep; a link with a pacer has other ends than one without."""
+    experiment = parse(REMADE, "remade.yaml")
+    with open_agent() as agent:
+        lab = StandingLab(Agents(agent), lambda _: None)
+        try:
+            for cell in (*cells(experiment), *cells(experiment)):
+                lab.change_to(compose(Resolver(experiment).setup(cell).lab))
+                ping = ("ping", "-q", "-c", "2", "-i", "0.1", "-W", "1", "198.18.0.3")
+                said = agent.run(ping, netns="iolab-near").stdout
+                assert " 0% packet loss" in said, (cell, said)
+        finally:
+            lab.take_down()

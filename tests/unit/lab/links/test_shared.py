@@ -9,8 +9,10 @@ from tests.wording import in_words
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Stream
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
+from iolab.lab.links.link_topology import mac_of
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need
 from iolab.statements.lacks import Lack
@@ -63,7 +65,8 @@ def test_ports_are_made_beside_what_they_share_and_sent_to_their_namespaces(
     """What an engineer would type; the kernel must have the kind."""
     lab = pair(make_lab, join=join, mode=mode)
     add, up = typed(lab, f"{join}:a.eth0")
-    assert add == f"ip link add link shared0 name eth0 netns iolab-a {words}"
+    own = f"address {mac_of(lab, PortRef('a.eth0'))} " if join == "macvlan" else ""
+    assert add == f"ip link add link shared0 name eth0 {own}netns iolab-a {words}"
     assert up == "ip link set dev eth0 up"
     assert f"link:{join}" in {need.name for need in lab_needs(lab) if isinstance(need, Need)}
 

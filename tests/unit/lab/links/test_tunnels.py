@@ -8,8 +8,10 @@ from tests.wording import in_words
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.overlays import without_plain
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
+from iolab.lab.links.link_topology import mac_of
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.x25519 import multiplied, private_key, public_key
 from iolab.lab.needs.lab_needs import lab_needs
@@ -62,9 +64,11 @@ def said(lab: Lab) -> str:
 def test_a_tunnel_is_what_an_engineer_would_type(
     make_lab: MakeLab, keys: dict[str, str], command: str
 ) -> None:
-    """Between the addresses of the link below, which stand before it."""
-    end = made(over(make_lab, **keys))["tunnel:a.t0"]  # type: ignore[arg-type]
-    assert typed(end) == [f"ip link add dev t0 {command}", "ip link set dev t0 up"]
+    """Between the addresses of the link below, which stand before it; with its own Ethernet address if it has one."""
+    lab = over(make_lab, **keys)  # type: ignore[arg-type]
+    end = made(lab)["tunnel:a.t0"]
+    own = "" if keys["tunnel"] == "gre" else f"address {mac_of(lab, PortRef('a.t0'))} "
+    assert typed(end) == [f"ip link add dev t0 {own}{command}", "ip link set dev t0 up"]
     assert end.needs == ("netns:a", "address:a.eth0")
 
 
@@ -189,7 +193,10 @@ def test_a_bond_is_made_of_ports_without_addresses(make_lab: MakeLab) -> None:
     lab = make_lab({"a": "none", "b": "none"}, links)
     end = made(lab)["bond:a.b0"]
     assert typed(end) == [
-        "ip link add dev b0 type bond mode 802.3ad miimon 100 xmit_hash_policy layer3+4 lacp_rate fast",
+        (
+            f"ip link add dev b0 address {mac_of(lab, PortRef('a.b0'))} type bond mode 802.3ad miimon 100 "
+            "xmit_hash_policy layer3+4 lacp_rate fast"
+        ),
         "ip link set dev e1 down",
         "ip link set dev e1 master b0",
         "ip link set dev e2 down",
