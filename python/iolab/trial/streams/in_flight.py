@@ -1,11 +1,17 @@
 """What was in flight of a stream: sent and not acknowledged, as the sender's TCP told again and again."""
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from iolab.agent.messages import Reading
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric
+
+SENDING_RATIO = 0.1
+"""A flow that sends less than this part of its mean has ended."""
 
 
 def in_flight(
@@ -13,7 +19,7 @@ def in_flight(
     connections: Mapping[str, Sequence[Reading]],
     duration_ns: int,
 ) -> Iterator[Metric]:
-    """Yield the mean of what was in flight, of all flows together, over the last `duration_ns`.
+    """Yield the mean of what was in flight, of all flows together, over the last `duration_ns` in which they sent.
 
     A flow is its sender, the port of its server, and whether the sender is the client. Nothing is said where a kernel
     tells nothing.
@@ -26,16 +32,39 @@ def in_flight(
 def _mean_bytes(
     connections: Mapping[str, Sequence[Reading]], source: Endpoint, port: int, forth: bool, duration_ns: int
 ) -> float:
-    """Return the mean over the readings in which the flow had something in flight."""
-    seen: list[tuple[int, int]] = []
+    """Return the mean over the readings in which the flow had something in flight, and sent."""
+    seen: list[_Moment] = []
     for reading in connections.get(source.kernel, connections.get(HERE, ())):
         for one in reading.observations:
             if one.netns == source.netns:
-                rows = (row for row in one.sockets if port == (row.remote_port if forth else row.local_port))
-                seen.append((one.begin_ns, sum(row.in_flight_bytes for row in rows)))
-    moments = [(at_ns, amount) for at_ns, amount in seen if amount]
+                rows = [row for row in one.sockets if port == (row.remote_port if forth else row.local_port)]
+                amounts = (sum(row.in_flight_bytes for row in rows), sum(row.sent_bytes for row in rows))
+                seen.append(_Moment(one.begin_ns, *amounts))
+    moments = _sending([one for one in seen if one.in_flight_bytes])
     if not moments:
         return 0.0
-    first_ns = moments[-1][0] - duration_ns
-    late = [amount for at_ns, amount in moments if at_ns >= first_ns]
-    return sum(late) / len(late)
+    first_ns = moments[-1].at_ns - duration_ns
+    return statistics.fmean(one.in_flight_bytes for one in moments if one.at_ns >= first_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What a flow's connections told together."""
+
+    at_ns: int
+    in_flight_bytes: int
+    sent_bytes: int
+    """Until then; 0: the kernel does not tell."""
+
+
+def _sending(moments: list[_Moment]) -> list[_Moment]:
+    """Return the moments up to the last in which the flow still sent.
+
+    What is on its way then drains, and the control connection goes on: on a long path both last for round trips.
+    """
+    steps = [max(0, two.sent_bytes - one.sent_bytes) for one, two in pairwise(moments)]
+    if not any(steps):
+        return moments
+    least = SENDING_RATIO * statistics.fmean(steps)
+    last = max(place for place, step in enumerate(steps, 1) if step >= least)
+    return moments[: last + 1]

@@ -148,8 +148,7 @@ def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]
 def _flow(
     src: Endpoint, dst: Endpoint, sender: Report, receiver: Report, sent: Total, received: Total
 ) -> FlowReport:
-    connections = [stream.sender for stream in sender.end.streams if stream.sender is not None]
-    rtts_us = [connection.mean_rtt for connection in connections if connection.sender and connection.mean_rtt]
+    rtts_us = _rtts_us(sender)
     return FlowReport(
         src=src,
         dst=dst,
@@ -163,6 +162,17 @@ def _flow(
         cpu_src_ratio=sender.end.cpu_utilization_percent.host_total / 100,
         cpu_dst_ratio=receiver.end.cpu_utilization_percent.host_total / 100,
     )
+
+
+def _rtts_us(sender: Report) -> list[float]:
+    """Return the round-trip times that a sender read after the warm-up; else the means of its connections.
+
+    Those means are of the warm-up, too: of a long path slow start lasts for seconds, with the queue empty.
+    """
+    rows = (row for interval in sender.intervals for row in interval.streams)
+    found = [float(row.rtt) for row in rows if row.sender and row.rtt and not row.omitted]
+    ends = (stream.sender for stream in sender.end.streams if stream.sender is not None)
+    return found or [float(one.mean_rtt) for one in ends if one.sender and one.mean_rtt]
 
 
 def _datagrams(sent: Total, received: Total) -> _Datagrams:

@@ -94,6 +94,8 @@ class IntervalStream(_Part):
     """TCP's congestion window [bytes]."""
     rtt: Count | None = None
     """TCP's smoothed round-trip time [us]; 0: not known."""
+    omitted: StrictBool = False
+    """Whether it is of the warm-up."""
 
 
 class Interval(_Part):
