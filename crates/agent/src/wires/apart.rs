@@ -21,8 +21,8 @@ pub struct Seat {
     pub steering: Option<Steering>,
 }
 
-/// The thread's CPU, as the `number`th wire, from 1 on; frames that arrive at both ends are taken in by others from now on, or by
-/// whom it says itself where it has no priority. Why not, where that cannot be.
+/// The thread's CPU, as the `number`th wire, from 1 on. Other CPUs take in the frames that both ends are given from now on; a
+/// thread without a priority chooses itself when they do. An error says why that cannot be.
 pub fn seat(params: &WireStart, number: usize) -> Result<Seat, String> {
     let allowed =
         sched_getaffinity(Pid::from_raw(0)).map_err(|errno| format!("asking for its CPUs: {errno}"))?;
