@@ -5,7 +5,7 @@ one run after another until each is complete. KIND is what the lab is: command (
 own), service (a machine has files, commands and services), guests (two virtual machines, one of which is made again
 between trials; needs QEMU and the image linux, 12 s per kill), hosts (two behind sshds of their own, whose agents are
 killed too; they stand for ten minutes: 40 kills), wire (an emulated path), watch (a watched one: no other agent may
-work on the kernel then, for BPF programs and maps have no namespace), shape (the kernel shapes a link), disk (a file
+work on the kernel then, for BPF programs and maps have no namespace), shape (the kernel or a pacer shapes a link), disk (a file
 system is made and mounted for fio), iscsi (it lies on a target of the lab, which is killed as well: the run is ended by
 SIGTERM then), guest-disk (the hypervisor of a guest logs in to such a target; both are among the victims). A neighbour
 file and a loop device on it must stay as they are. Exit status 1 when anything was left behind or lost.
@@ -59,7 +59,7 @@ measure:
   up: {kind: stream, from: near, to: far, duration: 1s}
 factors:
   links.path.wire: {short: {delay: 1ms}, long: {delay: 50ms, rate: 1Gbit}}
-  links.path.mtu: [1500, 9000]
+  links.path.offload: {taps: {}, veth pairs: {tso: off}}
 blocks: 2
 """
 WATCH = """
@@ -84,7 +84,7 @@ measure:
 factors:
   links.east.shape:
     htb: {at: mid.eth1, qdisc: htb, rate: 200Mbit}
-    tbf: {at: mid.eth1, qdisc: tbf, rate: 100Mbit}
+    pacer: {at: mid.eth1, qdisc: pacer, rate: 100Mbit, burst: 3036}
   links.west.mtu: [1500, 1400]
 blocks: 2
 """
