@@ -8,8 +8,7 @@ killed too; they stand for ten minutes: 40 kills), wire (an emulated path), watc
 work on the kernel then, for BPF programs and maps have no namespace), shape (the kernel or a pacer shapes a link),
 disk (a file system is made and mounted for fio), iscsi (it lies on a target of the lab, which is killed as well: the
 run is ended by SIGTERM then), guest-disk (the hypervisor of a guest logs in to such a target; both are among the
-victims). A neighbour file and a loop device on it must stay as they are. Exit status 1 when anything was left behind
-or lost.
+victims). A neighbour file and its loop device must stay. Exit status 1: something was left behind or lost.
 On a host where other labs work, give it namespaces of its own:
 unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; PYTHONPATH=. python ...; true'
 """
