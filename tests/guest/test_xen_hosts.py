@@ -41,7 +41,7 @@ LEFT = (
     "xl list | tail -n +2 | cut -d ' ' -f 1; losetup -a; grep /run/other /proc/mounts; "
     "ls /run/other/f; ls -d /sys/class/net/*/"
 )
-"""What a domain could leave there. Beside the interfaces stands a file of the module for bonds, once it was looked for."""
+"""What a domain could leave there; a file of the module for bonds lies beside the interfaces once it was looked for."""
 
 
 @pytest.fixture(scope="module")
