@@ -68,8 +68,7 @@ lab:
   machines: {near: {kind: netns}, far: {kind: netns}}
   links: {path: {ends: [near.eth0, far.eth0]}}
 measure:
-  up:
-    {kind: stream, from: near, to: far, duration: 1s, watch: [{at: path, line: 10Gbit, flows: 4}]}
+  up: {kind: stream, from: near, to: far, duration: 1s, watch: [{at: path, line: 10Gbit, flows: 4}]}
 factors:
   links.path.mtu: [1500, 9000]
 blocks: 2
@@ -84,6 +83,7 @@ measure:
 factors:
   links.east.shape:
     htb: {at: mid.eth1, qdisc: htb, rate: 200Mbit}
+    tbf: {at: mid.eth1, qdisc: tbf, rate: 100Mbit}
     pacer: {at: mid.eth1, qdisc: pacer, rate: 100Mbit, burst: 3036}
   links.west.mtu: [1500, 1400]
 blocks: 2

@@ -24,6 +24,7 @@ from iolab.run.hosts.host_agent import open_agent
 
 LEAST_RATIO = 10.0
 SECONDS, WAIT_S = 3, 1.0
+"""How long frames are counted, and how long they flow before that: trafgen needs a moment to begin."""
 CONFIG = """
 [env]
 mode = "Isolated"
@@ -48,7 +49,8 @@ cpu = [1]
 [commands]
 shell = "Default"
 """
-PATIENCE_S = 10.0
+PATIENCE_S, LOOK_S = 10.0, 0.1
+"""How long rattan's programs are waited for, and from one look to the next: it says nothing when they run."""
 
 
 class End(NamedTuple):
@@ -134,7 +136,7 @@ def rattan() -> Iterator[tuple[End, End]]:
             while not all(pid.exists() and pid.read_text().strip() for pid in pids):
                 if process.poll() is not None or time.monotonic() > deadline:
                     sys.exit(f"rattan did not start its programs within {PATIENCE_S:.0f} s")
-                time.sleep(0.1)
+                time.sleep(LOOK_S)
             left, right = (end_of(f"--net=/proc/{pid.read_text().strip()}/ns/net") for pid in pids)
             yield left, right
 

@@ -74,6 +74,7 @@ def hung(what: str, seconds: float) -> Iterator[list[str]]:
     if not what:
         yield found
         return
+    # A watch takes the kernel's stamps where a table of flows shows that other CPUs may take frames in.
     table = f"echo {int(what == 'stamped')} > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt"
     subprocess.run(["ip", "netns", "exec", FAR, "sh", "-c", table], check=True)
     hangs = "bins" if what == "stamped" else what

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from iolab.experiment.shapes import Shape
 from iolab.statements.warnings import Warning
 
 MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
@@ -10,6 +11,11 @@ MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
 PACER_FRAMES = 1
 """What the pacer may send at once beside the frame that is allowed to all."""
 NS_PER_S = 1_000_000_000
+
+
+def pacer_allowance(shape: Shape, frame_bytes: int) -> int:
+    """Return what a pacer may send at once, as a whole and of each class [bytes]."""
+    return max(PACER_FRAMES * frame_bytes, shape.burst or 0)
 
 
 class Kept(StrEnum):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, PACER_FRAMES, Check, Kept
+from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, Check, Kept, pacer_allowance
 from iolab.analysis.shaper_classes import ClassJudged, judge_classes
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
@@ -184,7 +184,7 @@ def _far(lab: Lab, link: str, shape: Shape) -> str:
 def _allowance(shape: Shape, frame_bytes: int) -> int:
     """Return what a shaper may send at once: its bucket, or that of its classes together."""
     if shape.qdisc == "pacer":
-        return max(PACER_FRAMES * frame_bytes, shape.burst or 0)
+        return pacer_allowance(shape, frame_bytes)
     of_classes = sum(max(one.burst or 0, one.cburst or 0) for one in shape.classes.values())
     return max(shape.burst or 0, of_classes)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, PACER_FRAMES, Check, Kept
+from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, Check, Kept, pacer_allowance
 from iolab.experiment.shapes import Shape
 from iolab.lab.links.htb import Selector
 from iolab.lab.links.shaping import selectors_of
@@ -167,7 +167,7 @@ def _checks(shape: Shape, name: str, sent: Mapping[str, Sent], frame_bytes: int)
             mean_bps = longest.mean_bps(among)
             yield Check(what, longest.window_ns, mean_bps, least_bps, mean_bps >= least_bps)
     burst = max(spec.burst or 0, spec.cburst or 0)
-    allowance = max(PACER_FRAMES * frame_bytes, shape.burst or 0) if shape.qdisc == "pacer" else burst
+    allowance = pacer_allowance(shape, frame_bytes) if shape.qdisc == "pacer" else burst
     for times in TIMES:
         scale = own.joined(times)
         allowed = ceil_bps + (allowance + frame_bytes) * 8 * NS_PER_S / scale.window_ns

@@ -50,6 +50,10 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
         (classes("g: {rate: 2Mbit, burst: 10K}", "pacer"), "burst with pacer"),
         ("{at: a.eth0, qdisc: pacer, rate: 10Mbit, burst: 1K}", "at least a frame of this link"),
         (
+            "{at: a.eth0, qdisc: pacer, rate: 10Mbit, burst: 4K}\n      wire: {delay: 1ms}",
+            "burst on a link with a wire",
+        ),
+        (
             classes("g: {rate: 2Mbit, leaf: {qdisc: codel}}", more=", limit: 1M"),
             "leaf, and a limit of the shape",
         ),

@@ -39,20 +39,23 @@ def run_program(
     memory = memory_of(measure)
     with limited(agent, memory) as before:
         done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request, patience, before or ())
-    unlimited = before is None and memory is not None
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
     short = too_short(done.stdout) if argv[0] == "bonnie++" else ()
     return Ran(
         figures=_figures(measure, done.stdout, size, own=own),
         proved=program_proved(
-            measure, parse_own(done.stdout) if own else None, device, None if unlimited else memory
+            measure, parse_own(done.stdout) if own else None, device, None if before is None else memory
         ),
         commands=(recorded(measure.on, kernel, argv, done),),
         said={"request": request, "output": done.stdout, "messages": done.stderr},
         warnings=(
             *((PhasesTooShort(program=measure.program, phases=short),) if short else ()),
-            *((MemoryNotLimited(machine=measure.on, memory_bytes=memory),) if unlimited and memory else ()),
+            *(
+                (MemoryNotLimited(machine=measure.on, memory_bytes=memory),)
+                if memory and before is None
+                else ()
+            ),
         ),
     )
 

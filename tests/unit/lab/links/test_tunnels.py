@@ -47,27 +47,29 @@ def said(lab: Lab) -> str:
 
 
 @pytest.mark.parametrize(
-    ("keys", "command"),
+    ("tunnel", "number", "command"),
     [
         (
-            {"tunnel": "vxlan"},
+            "vxlan",
+            None,
             "type vxlan id 2 dev eth0 local 198.18.0.1 remote 198.18.0.2 dstport 4789",
         ),
         (
-            {"tunnel": "vxlan", "id": 77},
+            "vxlan",
+            77,
             "type vxlan id 77 dev eth0 local 198.18.0.1 remote 198.18.0.2 dstport 4789",
         ),
-        ({"tunnel": "gre"}, "type gre local 198.18.0.1 remote 198.18.0.2 ttl 64"),
-        ({"tunnel": "gretap", "id": 5}, "type gretap local 198.18.0.1 remote 198.18.0.2 ttl 64 key 5"),
+        ("gre", None, "type gre local 198.18.0.1 remote 198.18.0.2 ttl 64"),
+        ("gretap", 5, "type gretap local 198.18.0.1 remote 198.18.0.2 ttl 64 key 5"),
     ],
 )
 def test_a_tunnel_is_what_an_engineer_would_type(
-    make_lab: MakeLab, keys: dict[str, str], command: str
+    make_lab: MakeLab, tunnel: str, number: int | None, command: str
 ) -> None:
     """Between the addresses of the link below, which stand before it; with its own Ethernet address if it has one."""
-    lab = over(make_lab, **keys)  # type: ignore[arg-type]
+    lab = over(make_lab, tunnel, id=number)
     end = made(lab)["tunnel:a.t0"]
-    own = "" if keys["tunnel"] == "gre" else f"address {mac_of(lab, PortRef('a.t0'))} "
+    own = "" if tunnel == "gre" else f"address {mac_of(lab, PortRef('a.t0'))} "
     assert typed(end) == [f"ip link add dev t0 {own}{command}", "ip link set dev t0 up"]
     assert end.needs == ("netns:a", "address:a.eth0")
 
