@@ -1,0 +1,201 @@
+"""Does iolab name planted causes? Runs every case of benches/faults as a user would, and scores what it concludes.
+
+Usage: python benches/planted.py [--probe] [--json FILE] [WORD ...]. Needs root and iperf3; 5 to 15 s a case. WORDs
+select cases by their names. Prints each conclusion with its grade, then k of n. With --probe an independent reader of
+kernel time stamps looks on, and a case counts only where it agrees that the planted cause is what happened.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from planted_cases import Act, Case, Grade, Probe, Score, all_cases, score
+
+IOLAB = (str(Path(sys.executable).with_name("iolab")),)
+HOG = (sys.executable, "-c", "while True: pass")
+OF_THE_HOST = frozenset({"cpu-taken", "cpu-withheld", "kernel-stood-still", "wire-late", "cpu-shared"})
+"""Marks that say what other work of the host did meanwhile."""
+TRIES = 3
+"""Runs of a case of which the first counts that the host did not disturb."""
+LIMIT_S = 240.0
+"""A case takes no longer, or it is stuck."""
+LOOK_S = 0.02
+NS_PER_S = 1_000_000_000
+
+
+def main() -> None:
+    """Run the cases and print their scores."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--probe", action="store_true")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    scores: dict[str, Score] = {}
+    for case in all_cases(asked.words):
+        found = _until_calm(case, probing=asked.probe)
+        scores[case.name] = found
+        print(f"{found.grade.value:8} {case.name}: {case.cause}\n         {found.text}", flush=True)
+        for one in found.contradictions:
+            print(f"         CONTRADICTION: {one}", flush=True)
+    counts = {grade: sum(one.grade is grade for one in scores.values()) for grade in Grade}
+    contradictions = sum(bool(one.contradictions) for one in scores.values())
+    print(
+        f"{counts[Grade.NAMED]} of {len(scores)} named, {counts[Grade.DOUBTFUL]} in doubt, "
+        f"{counts[Grade.WRONG]} wrong and certain, {contradictions} contradict themselves"
+    )
+    if asked.json:
+        asked.json.write_text(json.dumps({name: asdict(one) for name, one in scores.items()}, indent=1))
+
+
+def _until_calm(case: Case, *, probing: bool) -> Score:
+    """Run a case again while the host disturbs it; a case that is right counts whatever the host did."""
+    for _ in range(TRIES):
+        trials, seen = _run(case, probing=probing)
+        found = score(case, trials)
+        marks = {one["code"] for trial in trials for one in trial["warnings"]}
+        if found.grade is Grade.NAMED or not marks & OF_THE_HOST - case.warnings:
+            break
+    if not seen:
+        return found
+    text = f"{found.text}\n         probe: {'; '.join(text for text, _ in seen)}"
+    agreed = all(agrees for _, agrees in seen)
+    return Score(
+        found.grade if agreed else Grade.WRONG, text + ("" if agreed else " DISAGREES"), found.contradictions
+    )
+
+
+def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], list[tuple[str, bool]]]:
+    """Run a case; return its trials, and what each probe says with whether it agrees."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{case.name}.yaml")
+        path.write_text(case.experiment)
+        argv = [*IOLAB, "run", str(path)]
+        with Path(folder, "output").open("w+") as output:
+            run = subprocess.Popen(argv, cwd=folder, stdout=output, stderr=subprocess.STDOUT, text=True)
+            with _beside(case, run, probing=probing) as seen:
+                try:
+                    run.wait(LIMIT_S)
+                except subprocess.TimeoutExpired:
+                    run.send_signal(signal.SIGTERM)
+                    run.wait(60)
+            output.seek(0)
+            written = output.read()
+        argv = [*IOLAB, "show", "last", "--json"]
+        shown = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+        if shown.returncode:
+            raise SystemExit(f"{case.name}: {written}{shown.stderr}")
+        return json.loads(shown.stdout)["trials"], seen
+
+
+@contextmanager
+def _beside(case: Case, run: subprocess.Popen[str], *, probing: bool) -> Iterator[list[tuple[str, bool]]]:
+    """Do what a case does while it runs."""
+    seen: list[tuple[str, bool]] = []
+    hogs = [subprocess.Popen(HOG) for _ in range(case.hogs)]
+    actor = threading.Thread(target=_act, args=(case, run, seen, probing))
+    actor.start()
+    try:
+        yield seen
+    finally:
+        actor.join()
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def _act(case: Case, run: subprocess.Popen[str], seen: list[tuple[str, bool]], probing: bool) -> None:
+    if not case.acts and not (probing and case.probes):
+        return
+    readers: dict[str, subprocess.Popen[str]] = {}
+    known: dict[str, int] = {}
+    while "client" not in known:
+        if run.poll() is not None:
+            return
+        time.sleep(LOOK_S)
+        known = _programs(run.pid)
+        if probing and "server" in known and not readers:
+            readers = {ref: _probe(ref) for one in case.probes for ref in (one.at, one.after) if ref}
+    begin_ns = time.monotonic_ns()
+    for act in sorted(case.acts, key=lambda one: one.at_ns):
+        time.sleep(max(0, begin_ns + act.at_ns - time.monotonic_ns()) / NS_PER_S)
+        _do(act, known)
+    while readers and "client" in _programs(run.pid):
+        time.sleep(LOOK_S)
+    counted = {ref: json.loads(reader.communicate()[0].splitlines()[-1]) for ref, reader in readers.items()}
+    seen += [_judge(one, counted) for one in case.probes if one.at in counted]
+
+
+def _probe(ref: str) -> subprocess.Popen[str]:
+    machine, _, port = ref.partition(".")
+    argv = [
+        "ip",
+        "netns",
+        "exec",
+        f"iolab-{machine}",
+        sys.executable,
+        str(Path(__file__).with_name("planted_probe.py")),
+    ]
+    reader = subprocess.Popen([*argv, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert reader.stdout is not None
+    reader.stdout.readline()
+    return reader
+
+
+def _judge(probe: Probe, counted: Mapping[str, Mapping[str, int]]) -> tuple[str, bool]:
+    own = counted[probe.at]
+    if probe.after is not None:
+        before = counted[probe.after]
+        value = 1 - own["bytes"] / max(1, before["bytes"])
+        text = f"{value:.3%} lost from {probe.after} to {probe.at}"
+    else:
+        value = own["bytes"] * 8 * NS_PER_S / max(1, own["last_ns"] - own["first_ns"])
+        text = f"{value / 1e6:.3f} Mbit/s of IP at {probe.at}"
+    missed = sum(one["missed"] for one in counted.values())
+    return text + (f", {missed} missed" if missed else ""), probe.low <= value <= probe.high and not missed
+
+
+def _do(act: Act, known: Mapping[str, int]) -> None:
+    prefix = ["ip", "netns", "exec", f"iolab-{act.machine}"] if act.machine else []
+    words = [re.sub(r"\{(client|server)\}", lambda word: str(known[word[1]]), text) for text in act.argv]
+    subprocess.run([*prefix, *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def _programs(run: int) -> dict[str, int]:
+    """Return the process ids of the measured programs that this run started: iperf3's client and server."""
+    found: dict[str, int] = {}
+    parents: dict[int, int] = {}
+    words: dict[int, list[str]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError):
+            pid = int(folder.name)
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            words[pid] = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    for pid, own in words.items():
+        role = next((word[2:] for word in own if word in ("--client", "--server")), None)
+        if own[0].endswith("iperf3") and role and _is_below(pid, run, parents):
+            found.setdefault(role, pid)
+    return found
+
+
+def _is_below(pid: int, top: int, parents: Mapping[int, int]) -> bool:
+    while pid > 1 and pid != top:
+        pid = parents.get(pid, 0)
+    return pid == top
+
+
+if __name__ == "__main__":
+    if os.geteuid():
+        raise SystemExit("planted.py needs root: it runs labs, and changes them while they run")
+    main()

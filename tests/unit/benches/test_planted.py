@@ -1,0 +1,96 @@
+"""The public list of planted causes: every case can be read, and scores say what they mean."""
+
+from typing import Any
+
+import pytest
+from planted_cases import CASES, Grade, all_cases, read_case, score
+
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.port_ref import PortRef
+from iolab.record.verdict import Limit
+from iolab.statements.clauses import Clause
+from iolab.statements.statement import codes
+from iolab.statements.warnings import Warning
+
+NAMES = sorted(path.name for path in CASES.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_case_names_only_what_exists(name: str) -> None:
+    """Its experiment is valid, its codes are known, and its machines and ports are those of its lab."""
+    case = read_case(CASES / name)
+    experiment = parse(case.experiment, name)
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    assert all(limit in {each.value for each in Limit} for limit in case.limits)
+    assert case.warnings | case.without <= codes(Warning).keys()
+    assert case.seen <= codes(Clause).keys()
+    machines = setup.lab.machines
+    ports = {str(end) for link in setup.lab.links.values() for end in link.ends}
+    for act in case.acts:
+        assert act.machine is None or act.machine in machines
+    for probe in case.probes:
+        assert {probe.at, probe.after} - {None} <= ports
+    words = {*machines, *ports, *setup.lab.links, *(f"wire {link}" for link in setup.lab.links)}
+    assert all(place in words or PortRef(place).machine in machines for place in case.places)
+
+
+def trial(
+    limit: str, place: str | None, *seen: dict[str, Any], doubt: str = "", **more: Any
+) -> dict[str, Any]:
+    """A trial as `iolab show --json` has it."""
+    stated = [{"code": "lost-at", "parameters": one, "text": ""} for one in seen]
+    doubted = {"code": "place-unknown", "parameters": {}, "text": doubt} if doubt else None
+    verdict = {
+        "limit": limit,
+        "place": place and {"text": place},
+        "seen": stated,
+        "text": "",
+        "doubt": doubted,
+    }
+    return {"status": "ok", "reason": None, "cell": {}, "warnings": [], "verdict": verdict} | more
+
+
+CASE = read_case(CASES / "tcp-tbf-next-hop.yaml")
+
+
+def test_the_right_limit_at_another_place_is_wrong_unless_it_is_doubted() -> None:
+    """Only what is stated as certain can be wrong."""
+    assert score(CASE, [trial("shaper", "a.eth1")]).grade is Grade.NAMED
+    assert score(CASE, [trial("shaper", "b.eth0")]).grade is Grade.WRONG
+    assert score(CASE, [trial("shaper", "b.eth0", doubt="perhaps")]).grade is Grade.DOUBTFUL
+    assert score(CASE, [trial("unexplained", None)]).grade is Grade.DOUBTFUL
+
+
+def test_the_worst_trial_counts_and_a_failed_one_is_wrong() -> None:
+    """A case is named when each of its trials is."""
+    good, failed = trial("shaper", "a.eth1"), trial("shaper", "a.eth1", status="failed")
+    assert score(CASE, [good, failed]).grade is Grade.WRONG
+    assert score(CASE, []).grade is Grade.WRONG
+
+
+def test_a_false_mark_is_wrong() -> None:
+    """The case says which marks nothing in it justifies."""
+    marked = trial("shaper", "a.eth1", warnings=[{"code": "foreign-traffic"}])
+    assert score(CASE, [marked]).grade is Grade.WRONG
+
+
+@pytest.mark.parametrize(
+    ("seen", "contradicts"),
+    [
+        (({"passed_bps": 839e3}, {"rate_bps": 512e3}), True),
+        (({"passed_bps": 511e3}, {"rate_bps": 512e3}), False),
+        (({"lost": 62934, "sent": 57432},), True),
+        (({"clauses": [{"code": "x", "passed_bps": 9.0}, {"code": "y", "rate_bps": 1.0}]},), True),
+        (({"clauses": [{"code": "x", "passed_bps": 9.0}]}, {"rate_bps": 1.0}), False),
+    ],
+)
+def test_a_verdict_contradicts_itself_by_its_figures(
+    seen: tuple[dict[str, Any], ...], *, contradicts: bool
+) -> None:
+    """Figures of one flow are compared with each other, never with those of another."""
+    assert bool(score(CASE, [trial("shaper", "a.eth1", *seen)]).contradictions) is contradicts
+
+
+def test_names_of_cases_say_what_they_are_about() -> None:
+    """The beginning of a name selects the cases of one subject."""
+    assert all("-" in case.name for case in all_cases())
