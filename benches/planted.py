@@ -62,8 +62,8 @@ def main() -> None:
 def _until_calm(case: Case, *, probing: bool) -> Score:
     """Run a case again while the host disturbs it; a case that is right counts whatever the host did."""
     for _ in range(TRIES):
-        trials, seen = _run(case, probing=probing)
-        found = score(case, trials)
+        trials, seen, written = _run(case, probing=probing)
+        found = score(case, trials, written)
         marks = {one["code"] for trial in trials for one in trial["warnings"]}
         if found.grade is Grade.NAMED or not marks & OF_THE_HOST - case.warnings:
             break
@@ -76,8 +76,8 @@ def _until_calm(case: Case, *, probing: bool) -> Score:
     )
 
 
-def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], list[tuple[str, bool]]]:
-    """Run a case; return its trials, and what each probe says with whether it agrees."""
+def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], list[tuple[str, bool]], str]:
+    """Run a case; return its trials, what each probe says with whether it agrees, and what the run printed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{case.name}.yaml")
         path.write_text(case.experiment)
@@ -94,9 +94,7 @@ def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], lis
             written = output.read()
         argv = [*IOLAB, "show", "last", "--json"]
         shown = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
-        if shown.returncode:
-            raise SystemExit(f"{case.name}: {written}{shown.stderr}")
-        return json.loads(shown.stdout)["trials"], seen
+        return ([] if shown.returncode else json.loads(shown.stdout)["trials"]), seen, written
 
 
 @contextmanager

@@ -86,6 +86,8 @@ class Case:
     """Codes of warnings that no trial may have."""
     seen: frozenset[str] = frozenset()
     """Codes of clauses that the verdict must hold."""
+    refused: str = ""
+    """A part of the reason for which the case must be refused, or its trials invalid; empty: it must be measured."""
     acts: tuple[Act, ...] = ()
     """What is done meanwhile."""
     hogs: int = 0
@@ -129,7 +131,7 @@ def read_case(path: Path) -> Case:
     if not isinstance(truth, dict) or "cause" not in truth or not experiment.strip():
         raise ValueError(f"{path}: expected the truth with `cause`, a line `---`, and an experiment")
     known = {
-        "cause", "limit", "place", "doubt", "warnings", "without", "seen", "during", "hogs", "probe", "cells",
+        "cause", "limit", "place", "doubt", "warnings", "without", "seen", "refused", "during", "hogs", "probe", "cells",
     }  # fmt: skip
     if unknown := truth.keys() - known:
         raise ValueError(f"{path}: unknown keys {sorted(unknown)}; known are {sorted(known)}")
@@ -143,6 +145,7 @@ def read_case(path: Path) -> Case:
         warnings=_names(truth.get("warnings")),
         without=_names(truth.get("without")),
         seen=_names(truth.get("seen")),
+        refused=str(truth.get("refused", "")),
         acts=tuple(_act(one) for one in truth.get("during", ())),
         hogs=int(truth.get("hogs", 0)),
         probes=tuple(_probe(one) for one in truth.get("probe", ())),
@@ -179,10 +182,15 @@ def _probe(written: Mapping[str, Any]) -> Probe:
 # Scores -----------------------------------------------------------------------------------------------------
 
 
-def score(case: Case, trials: Sequence[Mapping[str, Any]]) -> Score:
-    """Return what the conclusions of a case's trials are worth, as `iolab show --json` gives them."""
+def score(case: Case, trials: Sequence[Mapping[str, Any]], written: str = "") -> Score:
+    """Return what the conclusions of a case's trials are worth, as `iolab show --json` gives them.
+
+    `written` is what the run printed, for a case that is refused as a whole.
+    """
+    if not trials and case.refused and case.refused in written:
+        return Score(Grade.NAMED, f"refused: {case.refused}")
     if not trials:
-        return Score(Grade.WRONG, "no trial")
+        return Score(Grade.WRONG, f"no trial: {written.strip()}")
     scores = [_score(case, trial) for trial in trials]
     order = list(Grade)
     worst = max(scores, key=lambda one: order.index(one.grade))
@@ -191,7 +199,10 @@ def score(case: Case, trials: Sequence[Mapping[str, Any]]) -> Score:
 
 def _score(case: Case, trial: Mapping[str, Any]) -> Score:
     if trial["status"] != "ok":
-        return Score(Grade.WRONG, f"{trial['status']}: {(trial['reason'] or {}).get('text')}")
+        reason = f"{trial['status']}: {(trial['reason'] or {}).get('text')}"
+        return Score(Grade.NAMED if case.refused and case.refused in reason else Grade.WRONG, reason)
+    if case.refused:
+        return Score(Grade.WRONG, "measured, and it should have been refused")
     verdict = trial["verdict"] or {
         "limit": "none",
         "place": None,
