@@ -131,7 +131,8 @@ def read_case(path: Path) -> Case:
     if not isinstance(truth, dict) or "cause" not in truth or not experiment.strip():
         raise ValueError(f"{path}: expected the truth with `cause`, a line `---`, and an experiment")
     known = {
-        "cause", "limit", "place", "doubt", "warnings", "without", "seen", "refused", "during", "hogs", "probe", "cells",
+        "cause", "limit", "place", "doubt", "warnings", "without", "seen", "refused", "during", "hogs", "probe",
+        "cells",
     }  # fmt: skip
     if unknown := truth.keys() - known:
         raise ValueError(f"{path}: unknown keys {sorted(unknown)}; known are {sorted(known)}")
