@@ -9,7 +9,6 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaSerializer, SchemaValida
 
 T = TypeVar("T")
 EXACT = CoreConfig(extra_fields_behavior="forbid", strict=True)
-OTHERS = CoreConfig(extra_fields_behavior="ignore", strict=True)
 MOST_TOLD = 3
 """Wrong fields of one record that an error lists."""
 
@@ -21,15 +20,10 @@ class Malformed(ValueError):
 class Encoding(Generic[T]):
     """One type of record, to and from JSON."""
 
-    def __init__(self, shape: type[T], *, defaults: bool = False, others: bool = False) -> None:
-        """Make the encoding of a type.
-
-        `defaults`: fields with a default are left out where they have it. `others`: keys that the type does not have
-        are passed over.
-        """
+    def __init__(self, shape: type[T], *, defaults: bool = False) -> None:
+        """Make the encoding of a type; `defaults`: fields with a default are left out where they have it."""
         self._shape = shape
         self._defaults = defaults
-        self._config = OTHERS if others else EXACT
 
     @cached_property
     def _schema(self) -> CoreSchema:
@@ -40,7 +34,7 @@ class Encoding(Generic[T]):
 
     @cached_property
     def _validator(self) -> SchemaValidator:
-        return SchemaValidator(_exact(self._schema, defaults=self._defaults, config=self._config))
+        return SchemaValidator(_exact(self._schema, defaults=self._defaults))
 
     @cached_property
     def _serializer(self) -> SchemaSerializer:
@@ -64,24 +58,29 @@ class Encoding(Generic[T]):
         try:
             read: T = self._validator.validate_json(text)
         except ValidationError as error:
-            told = [
-                f"{'.'.join(map(str, each['loc'])) or 'record'}: {each['msg']}"
-                for each in error.errors(include_url=False, include_input=False)[:MOST_TOLD]
-            ]
-            raise Malformed("; ".join(told)) from error
+            raise malformed(error) from error
         return read
 
 
-def _exact(schema: Any, *, defaults: bool, config: CoreConfig) -> Any:
+def malformed(error: ValidationError) -> Malformed:
+    """Return which fields of a record are wrong, and how."""
+    told = [
+        f"{'.'.join(map(str, each['loc'])) or 'record'}: {each['msg']}"
+        for each in error.errors(include_url=False, include_input=False)[:MOST_TOLD]
+    ]
+    return Malformed("; ".join(told))
+
+
+def _exact(schema: Any, *, defaults: bool) -> Any:
     """Return a schema that says of every record how exact it is.
 
     Without `defaults` no field may be left out: a default is for who makes a record, not for who reads it.
     """
     if isinstance(schema, list | tuple):
-        return type(schema)(_exact(each, defaults=defaults, config=config) for each in schema)
+        return type(schema)(_exact(each, defaults=defaults) for each in schema)
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") == "default" and not defaults:
-        return _exact(schema["schema"], defaults=defaults, config=config)
-    exact = {key: _exact(value, defaults=defaults, config=config) for key, value in schema.items()}
-    return {**exact, "config": config} if schema.get("type") == "dataclass" else exact
+        return _exact(schema["schema"], defaults=defaults)
+    exact = {key: _exact(value, defaults=defaults) for key, value in schema.items()}
+    return {**exact, "config": EXACT} if schema.get("type") == "dataclass" else exact

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from iolab.errors import StoreError
 from iolab.record.dimensions import Quantity
 from iolab.record.encoding import Encoding, Malformed
 from iolab.record.metric import Heads, Metric, Metrics
@@ -15,17 +14,13 @@ from iolab.record.verdict import Verdict
 from iolab.statements.failures import Failure
 from iolab.statements.warnings import Warning
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
+from iolab.store.upgrade.packets import PACKETS_STEPS
+from iolab.store.upgrade.steps import Steps, upgraded, version_of
+from iolab.store.upgrade.trials import TRIAL_STEPS
 
 T = TypeVar("T")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """In place of a mapping of its own where a trial has no guests, or no bounds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Version:
-    """The part of a line that is looked at first."""
-
-    schema: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +56,6 @@ class _PacketsFile:
     packets: PacketTrial
 
 
-_VERSION = Encoding(_Version, others=True)
 _TRIAL = Encoding(_TrialLine, defaults=True)
 _COMMAND = Encoding(CommandRecord)
 _PACKETS = Encoding(_PacketsFile)
@@ -109,10 +103,10 @@ class TrialReader:
         """Return the record of one line.
 
         Raises:
-            StoreError: it was written by another version.
+            StoreError: a newer version wrote it.
             Malformed: it is no record; the message says which field is wrong.
         """
-        row = _decoded(_TRIAL, line, TRIAL_SCHEMA, "a trial")
+        row = _decoded(_TRIAL, line, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
         heads = self._heads_of(row)
         limits = {at: each.limited_by for at, each in enumerate(row.metrics) if each.limited_by}
         result = TrialResult(
@@ -166,10 +160,10 @@ def decode_packets(text: bytes) -> PacketTrial:
     """Return what `encode_packets` wrote.
 
     Raises:
-        StoreError: it was written by another version.
+        StoreError: a newer version wrote it.
         Malformed: it is something else; the message says which field is wrong.
     """
-    return _decoded(_PACKETS, text, PACKETS_SCHEMA, "samples").packets
+    return _decoded(_PACKETS, text, PACKETS_STEPS, PACKETS_SCHEMA, "samples").packets
 
 
 def encode_command(record: CommandRecord) -> str:
@@ -186,15 +180,8 @@ def decode_command(line: bytes | str) -> CommandRecord:
     return _COMMAND.decode(line)
 
 
-def _decoded(encoding: Encoding[T], text: str | bytes, schema: int, what: str) -> T:
-    """Return a record; where it is none, say first of which version it is."""
-    try:
-        return encoding.decode(text)
-    except Malformed:
-        version = _VERSION.decode(text).schema
-        if version != schema:
-            raise StoreError(
-                f"reading {what}: its schema is {version}, this iolab reads {schema}; "
-                "use the iolab that wrote it, or measure again"
-            ) from None
-        raise
+def _decoded(encoding: Encoding[T], text: str | bytes, steps: Steps, schema: int, what: str) -> T:
+    """Return a record, whatever schema it has."""
+    data = text.encode() if isinstance(text, str) else text
+    version = version_of(data)
+    return encoding.decode(data if version == schema else upgraded(data, version, steps, schema, what))

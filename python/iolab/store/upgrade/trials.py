@@ -1,0 +1,162 @@
+"""Lines of trials.jsonl of older schemas."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic_core import SchemaValidator
+
+from iolab.statements.failures import OtherFailure
+from iolab.statements.in_words import WarningInWords
+from iolab.statements.warnings import Emulated
+from iolab.store.upgrade.steps import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    YES_OR_NO,
+    Json,
+    Step,
+    Steps,
+    by_name,
+    many,
+    or_none,
+    record,
+)
+
+_GUEST = record(
+    {
+        "engine": TEXT,
+        "on": TEXT,
+        "accel": TEXT,
+        "hypervisor": TEXT,
+        "image": TEXT,
+        "packages": TEXT,
+        "emulated": YES_OR_NO,
+        "boot_ns": INTEGER,
+    },
+    {"polling": many(TEXT)},
+)
+_LINE_1 = record(
+    {
+        "schema": INTEGER,
+        "key": TEXT,
+        "measure": TEXT,
+        "block": INTEGER,
+        "cell": by_name(TEXT),
+        "wall": TEXT,
+        "status": TEXT,
+        "reason": or_none(TEXT),
+        "begin_ns": INTEGER,
+        "end_ns": INTEGER,
+        "measured_ns": INTEGER,
+        "metrics": by_name(record({"value": NUMBER, "unit": TEXT}, {"limited_by": TEXT})),
+        "warnings": many(record({"code": TEXT, "text": TEXT, "advice": TEXT})),
+    },
+    {"guests": by_name(_GUEST)},
+)
+"""Metrics are by name, labels in square brackets; reasons and warnings are sentences; the measure's kind, direction
+and digest without the direction are not there."""
+_UNITS = {"pps": "frame/s"}
+_LABELLED = re.compile(r"([^\[]*)\[(?:(?P<percent>[\d.e+-]+) %)?(?:^| ?)(.*)\]")
+_THREAD_AT_PORT = re.compile(r"(generator|receiver|napi)(?: ([^ ]+))?")
+_KERNEL_THREAD = re.compile(r"(?:([^ ]+) )?(ksoftirqd/\d+)")
+_GUEST_THREAD = re.compile(r"([^ .]+) (.+)")
+_PORT = re.compile(r"[^ ./]+\.[^ /]+")
+_QUEUE = re.compile(r"([^ ]+) rx (\d{1,9})")
+_CPU = re.compile(r"cpu(\d{1,9})")
+_EMULATED_AFTER = " ran under emulation"
+
+
+def from_1(line: Json) -> Json:
+    """Return a line of schema 1 as schema 2 has it."""
+    return {
+        **line,
+        "schema": 2,
+        "kind": "",
+        "direction": "",
+        "rest": "",
+        "reason": said(line["reason"]),
+        "metrics": metrics_of(line["metrics"]),
+        "warnings": [_warning(each) for each in line["warnings"]],
+    }
+
+
+def said(reason: str | None) -> Json | None:
+    """Return a reason in words as the failure that quotes them."""
+    return None if reason is None else {"code": OtherFailure.code, "said": reason}
+
+
+def metrics_of(named: Mapping[str, Json]) -> list[Json]:
+    """Return metrics by name as a list, with the labels in their names as dimensions."""
+    return [
+        {
+            **_quantity(name),
+            "unit": _UNITS.get(metric["unit"], metric["unit"]),
+            "value": metric["value"],
+            **({"limited_by": metric["limited_by"]} if "limited_by" in metric else {}),
+        }
+        for name, metric in named.items()
+    ]
+
+
+def _quantity(labelled: str) -> Json:
+    """Return the name and dimensions of a metric: loss_ratio[50 %], thread_cpu_ratio[50 % near.eth0]."""
+    if (match := _LABELLED.fullmatch(labelled)) is None:
+        return {"name": labelled}
+    name, percent, rest = match.groups()
+    about: dict[str, Any] = {} if percent is None else {"load_ratio": float(percent) / 100}
+    if rest:
+        about |= _ABOUT.get(name, _flow_or_machine)(rest)
+    return {"name": name, "dimensions": about}
+
+
+def _flow_or_machine(label: str) -> Json:
+    return {"flow": label} if "->" in label else {"part": label}
+
+
+def _machine(label: str) -> Json:
+    return {"machine": label}
+
+
+def _queue(label: str) -> Json:
+    match = _QUEUE.fullmatch(label)
+    return {"port": match[1], "queue": int(match[2])} if match else {"part": label}
+
+
+def _cpu(label: str) -> Json:
+    match = _CPU.fullmatch(label)
+    return {"cpu": int(match[1])} if match else {"part": label}
+
+
+def _thread(label: str) -> Json:
+    """Return whose thread it was: a label is a role, a role and a port, a port, or a machine and a thread's name."""
+    if match := _THREAD_AT_PORT.fullmatch(label):
+        return {"role": match[1], **({"port": match[2]} if match[2] else {})}
+    if match := _KERNEL_THREAD.fullmatch(label):
+        return {"role": "kernel", "thread": match[2], **({"machine": match[1]} if match[1] else {})}
+    if _PORT.fullmatch(label):
+        return {"role": "device", "port": label}
+    if match := _GUEST_THREAD.fullmatch(label):
+        return {"role": "guest", "machine": match[1], "thread": match[2]}
+    return {"part": label}
+
+
+_ABOUT: Mapping[str, Callable[[str], Json]] = {
+    "cpu_busy_ratio": _cpu,
+    "host_cpu_ratio": _machine,
+    "host_steal_ratio": _machine,
+    "queue_ratio": _queue,
+    "thread_cpu_ratio": _thread,
+}
+"""What the label of a metric is about, where it is no flow."""
+
+
+def _warning(old: Json) -> Json:
+    """Return a warning in words as the statement that quotes them; analysis looks for emulated machines."""
+    names, found, _ = old["text"].partition(_EMULATED_AFTER)
+    if old["code"] == Emulated.code and found:
+        return {"code": Emulated.code, "machines": names.split(", ")}
+    return {"code": WarningInWords.code, "was": old["code"], "said": old["text"], "advice": old["advice"]}
+
+
+TRIAL_STEPS: Steps = {1: Step(SchemaValidator(_LINE_1), from_1)}
