@@ -75,4 +75,5 @@ $(BIN)/.iolab-dev: requirements/dev.txt $(BIN)/.iolab-run
 $(BIN)/iolab-agent: pyproject.toml $(RUST) $(BIN)/.iolab-run
 	@echo "setup: iolab and its agent"
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation --reinstall --editable .
+	@$(BIN)/python -m compileall -q python/iolab  # else every start compiles 350 modules where none may be written
 	@touch $@

@@ -36,7 +36,7 @@ make_venv() {
 }
 
 install_locked() {
-    .venv/bin/uv pip install -q --python .venv/bin/python --require-hashes -r "requirements/$1.txt" || offline
+    .venv/bin/uv pip install -q --compile-bytecode --python .venv/bin/python --require-hashes -r "requirements/$1.txt" || offline
 }
 
 offline() {

@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from iolab.agent.transport import find_agent
-from iolab.cli.console import complain, console, say
+from iolab.cli.console import complain, say
+from iolab.cli.screen import console
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.image import Cache, Image, build, build_qemu, default_cache, find_cached_qemu, read_recipe

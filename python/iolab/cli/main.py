@@ -5,26 +5,12 @@ import os
 import sys
 import traceback
 from io import TextIOWrapper
-from typing import Annotated
 
-import typer
 from typer.exceptions import Abort, TyperException
 
-import iolab
-from iolab.cli import calibration, experiment_file, host, image, quick, results, runs, shaper
+from iolab.cli.commands import app
 from iolab.cli.console import complain, list_problems
 from iolab.errors import ExitCode, InputError, IolabError
-
-app = typer.Typer(
-    name="iolab",
-    help="A laboratory for virtual I/O: build a lab, measure it, say what limited each number, leave no trace.",
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for module in (experiment_file, runs, quick, results, host, calibration, image, shaper):
-    module.register(app)
-
 
 SIGINT_STATUS = 130
 """What typer returns for Ctrl-C."""
@@ -33,21 +19,6 @@ ALLOCATIONS = 100_000
 objects."""
 READER_GONE = -1
 """Our word for output that nobody reads any more."""
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(f"iolab {iolab.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Options of iolab itself."""
 
 
 def main() -> None:

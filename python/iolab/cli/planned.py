@@ -12,7 +12,8 @@ from iolab.experiment.experiment import Experiment
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.needs.need import package_of
-from iolab.plan.types import Plan
+from iolab.plan.types import Plan, Unsupported
+from iolab.report.troubles import UnsupportedCells
 from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import read_all_facts
@@ -95,3 +96,11 @@ def _built_for(lack: Lack) -> str | None:
     if isinstance(lack, ImageAbsent):
         return lack.image
     return QEMU if isinstance(lack, NewerQemuAbsent) and isinstance(lack.host, ThisComputer) else None
+
+
+def cannot_run(cells: Unsupported | UnsupportedCells) -> str:
+    """Return in a line what cannot run here, and why; of several cells the first and their number."""
+    levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
+    count = cells.count if isinstance(cells, UnsupportedCells) else 1
+    others = f" and {count - 1} more" if count > 1 else ""
+    return f"{' '.join(filter(None, (cells.measure, levels)))}{others}: {EN.said.say(cells.reason)}"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import say
-from iolab.cli.experiment_file import Seed
+from iolab.cli.options import Seed
 from iolab.cli.runs import run_experiment
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import parse

@@ -15,8 +15,9 @@ import typer
 from rich.console import Console
 
 import iolab
-from iolab.cli.console import complain, console, say
+from iolab.cli.console import complain, say
 from iolab.cli.run_names import RUNS, RunName, complete, locate
+from iolab.cli.screen import console
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment

@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from iolab.agent.messages import Json
-from iolab.cli.console import cannot_run, complain, console, say
-from iolab.cli.experiment_file import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, permitting
-from iolab.cli.planned import NoBuild, install_lines, planned
+from iolab.cli.console import complain, say
+from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip
+from iolab.cli.plan import permitting
+from iolab.cli.planned import NoBuild, cannot_run, install_lines, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import print_results
 from iolab.cli.run_names import RunName, locate
+from iolab.cli.screen import console
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, UnsupportedError
 from iolab.experiment import load

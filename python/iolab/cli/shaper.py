@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import say
-from iolab.cli.experiment_file import File, Quick
+from iolab.cli.options import File, Quick
 from iolab.cli.runs import ended, leave_out, measured
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem

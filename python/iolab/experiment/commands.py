@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from iolab.experiment.measures import Measure
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Period, Setting, SomeNanoseconds
@@ -64,7 +64,7 @@ class Figure(BaseModel):
 class CommandMeasure(Measure, Program):
     """A program of the user's own."""
 
-    model_config = ConfigDict(**FROZEN, defer_build=True)
+    model_config = FROZEN
     kind: Literal["command"]
     """What is measured."""
     timeout: SomeNanoseconds = 60_000_000_000

@@ -1,8 +1,9 @@
 """The frozen Experiment: what the file means, before anything is decided."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
@@ -11,6 +12,7 @@ from iolab.experiment.paths import Target
 from iolab.experiment.site import Site
 from iolab.statements.lacks import Lack
 
+Question = TypeVar("Question", bound=Callable[..., Any])
 Cell = Mapping[str, str]
 """Factor name to level label; a sub-factor is absent where its level is not chosen."""
 
@@ -27,6 +29,24 @@ class Lab:
     """By name."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Names of links and ports with nothing of their own, to what they stand for."""
+    answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Answers of pure functions about this lab, kept by `once_per_lab`. `replace` begins with none."""
+
+
+def once_per_lab(question: Question) -> Question:
+    """Return a pure function of a lab that computes each answer once per lab.
+
+    Planning asks each question about a lab up to a hundred times. Arguments must be hashable, answers immutable.
+    """
+
+    @wraps(question)
+    def answer(lab: Lab, *arguments: object) -> object:
+        key = (question, *arguments)
+        if key not in lab.answers:
+            lab.answers[key] = question(lab, *arguments)
+        return lab.answers[key]
+
+    return cast(Question, answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,10 @@
 The models are the only statement of the language; nothing here knows a key, or a kind of measure, by name.
 """
 
+import ast
+import inspect
+import itertools
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +38,42 @@ def models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
         "volumes": {"": Volume},
         "measure": {name: kind.model for name, kind in measure_kinds().items()},
     }
+
+
+@cache
+def described_models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
+    """Return `models`, each field with its docstring as its description.
+
+    Pydantic's use_attribute_docstrings would read the sources of all models at every start, whether or not a schema
+    is wanted.
+
+    Raises:
+        UnsupportedError: a kind of measure of another package cannot be loaded.
+    """
+    tops = [model for group in models().values() for model in group.values()]
+    for model in dict.fromkeys(
+        [*(part for top in tops for part in reversed(list(models_within(top)))), *tops]
+    ):
+        _describe_fields(model)
+    for model in tops:
+        model.model_rebuild(force=True)
+    return models()
+
+
+def _describe_fields(model: type[BaseModel]) -> None:
+    for base in reversed(model.__mro__):
+        if base is BaseModel or not issubclass(base, BaseModel):
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, text in itertools.pairwise(tree.body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                    value=ast.Constant(value=str() as words)
+                ):
+                    if name in model.model_fields:
+                        model.model_fields[name].description = inspect.cleandoc(words)
+    model.model_rebuild(force=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from iolab.experiment.fio import Fio
 from iolab.experiment.frame_flows import MOST_FLOWS, FlowRules, Payload, PayloadPattern
@@ -42,9 +42,7 @@ Direction = Literal["one-way", "both-ways", "dual"]
 class Measure(BaseModel):
     """What all measures have in common: a name for their kind, and what stands beside them."""
 
-    model_config = ConfigDict(
-        **FROZEN, defer_build=True
-    )  # which instruments there are is known when a file is read
+    model_config = FROZEN  # built late: which instruments there are is known when a file is read
     kind: str
     """What is measured."""
     sample: Maybe[Period] = SAMPLE_NS

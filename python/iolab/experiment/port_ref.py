@@ -1,5 +1,6 @@
 """The name of a port of the lab, machine.port, taken apart once."""
 
+from functools import lru_cache
 from typing import Any, Self
 
 from pydantic import GetCoreSchemaHandler
@@ -19,12 +20,15 @@ class PortRef(str):
     """The port's name, which is its interface's; empty: the text names no port."""
 
     def __new__(cls, text: str) -> Self:
-        """Take the text apart at its first dot."""
+        """Split the text at its first dot."""
+        if type(text) is cls:
+            return text  # immutable, like every str
         ref = super().__new__(cls, text)
         ref.machine, _, ref.port = text.partition(".")
         return ref
 
     @classmethod
+    @lru_cache(maxsize=1 << 14)  # planning names the few ports of a lab hundreds of thousands of times
     def of(cls, machine: str, port: str) -> Self:
         """Return the name of a machine's port."""
         return cls(f"{machine}.{port}")

@@ -60,14 +60,22 @@ def selected(
 
 def chosen(cell: Cell, only: Sequence[Selector], excluded: Sequence[Selector]) -> bool:
     """Tell whether a cell is measured."""
-    if only and not any(matches(cell, selector) for selector in only):
-        return False
-    return not any(matches(cell, selector) for selector in excluded)
+    # Loops, not generators: planning asks this of every cell for every selector, half of its time.
+    for selector in excluded:
+        if matches(cell, selector):
+            return False
+    for selector in only:
+        if matches(cell, selector):
+            return True
+    return not only
 
 
 def matches(cell: Cell, selector: Selector) -> bool:
     """Tell whether a cell has one of the accepted labels for each factor named; an absent factor has none."""
-    return all(cell.get(name) in labels for name, labels in selector.items())
+    for name, labels in selector.items():  # noqa: SIM110  # a generator costs twice as much, half a million times
+        if cell.get(name) not in labels:
+            return False
+    return True
 
 
 def both(one: Selector, other: Selector) -> Selector:
@@ -143,7 +151,7 @@ def sample(experiment: Experiment, wanted: Collection[str], limit: int) -> Itera
     """
     named = {name for selector in (*experiment.only, *experiment.excluded) for name in selector}
     kept = prune(experiment.factors, {*wanted, *named})
-    found = expand(kept)
+    found = _expand(kept, {}, experiment.only or (ANY,))
     if count(kept) > limit:
         found = chain(_one_at_a_time(Completion(kept), kept, {}), islice(found, 20 * limit))
     return islice(selected(found, experiment.only, experiment.excluded), limit)

@@ -10,8 +10,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from iolab import units
 
-FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
-"""Every model of the language: immutable, no unknown keys; a field's docstring is its description in the schema."""
+FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
+"""Every model of the language: immutable, no unknown keys, built when a file first uses it."""
 
 T = TypeVar("T")
 

@@ -11,7 +11,15 @@ from typing import get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from iolab.experiment.grammar import allowed, default, members, models, models_in, models_within, quantity
+from iolab.experiment.grammar import (
+    allowed,
+    default,
+    described_models,
+    members,
+    models_in,
+    models_within,
+    quantity,
+)
 from iolab.experiment.problems import compact
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
@@ -27,7 +35,7 @@ def with_tables(page: str) -> str:
 
 def _tables() -> Iterator[str]:
     told: list[type[BaseModel]] = []
-    for group, kinds in models().items():
+    for group, kinds in described_models().items():
         yield f"### {TITLES[group]}\n"
         for kind, model in kinds.items():
             yield from _table(model, f"`kind: {kind}`" if kind else f"`{group}`")

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
-from iolab.experiment.grammar import default, models, models_within
+from iolab.experiment.grammar import default, described_models, models_within
 from iolab.experiment.summaries import SHOWN, STATISTICS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -20,14 +20,15 @@ NAME = r"^[A-Za-z0-9]([A-Za-z0-9_-]|\[\*\])*$"  # [*]: of each counted machine
 
 def json_schema() -> dict[str, Any]:
     """Return the schema of an experiment file."""
-    tops = [model for group in models().values() for model in group.values()]
+    tops = [model for group in described_models().values() for model in group.values()]
     named, whole = models_json_schema([(model, "validation") for model in tops], by_alias=True)
     every = {model.__name__: model for top in tops for model in (top, *models_within(top))}
     # What a quantity is kept as is nobody's to write.
     written = {name: part for name, part in whole["$defs"].items() if name in every}
     found: dict[str, Any] = {name: _relaxed(part, every[name]) for name, part in written.items()}
     refs = {
-        group: [named[model, "validation"] for model in kinds.values()] for group, kinds in models().items()
+        group: [named[model, "validation"] for model in kinds.values()]
+        for group, kinds in described_models().items()
     }
     found |= _factor_definitions()
     return {

@@ -150,6 +150,8 @@ class Home:
 
 def owns(segment: Segment, point: Endpoint, ref: str) -> bool:
     """Tell whether `ref` (machine or machine.port) is at this endpoint; a bridged port is at its bridge's."""
+    if not ref.startswith(point.machine):
+        return False  # most are not: said before the name is taken apart
     wanted = PortRef(ref)
     if point.machine != wanted.machine:
         return False

@@ -1,6 +1,10 @@
 """A statement: a code and its typed parameters. Stored and compared as such, put in words where it is shown."""
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_serializer, model_validator
@@ -43,7 +47,7 @@ class Statement(BaseModel):
             return handler(value)
         parameters = dict(value)
         code = parameters.pop(CODE, None)
-        kind = _KINDS.get(code) if isinstance(code, str) else None
+        kind = _kind_of(code) if isinstance(code, str) else None
         if kind is None or not issubclass(kind, cls):
             raise ValueError(f"{code!r} is no code of a {cls.__name__.lower()}; it may be of a newer iolab")
         return kind.model_validate(parameters)
@@ -53,6 +57,25 @@ class Statement(BaseModel):
         return {CODE: self.code, **dict(self)}
 
 
+def _kind_of(code: str) -> type[Statement] | None:
+    """Return the class that has a code; None: no class has it."""
+    if code not in _KINDS:
+        _load_all()
+    return _KINDS.get(code)
+
+
+@cache
+def _load_all() -> None:
+    """Import every module of statements: a stored one may be of a class that nothing has imported yet.
+
+    A fifth of a second: only where statements are read, or listed.
+    """
+    package, _, _ = __name__.rpartition(".")
+    for module in iter_modules([str(Path(__file__).parent)], f"{package}."):
+        import_module(module.name)
+
+
 def codes(kind: type[Statement]) -> dict[str, type[Statement]]:
     """Return the statements of a kind, by code."""
+    _load_all()
     return {code: found for code, found in _KINDS.items() if issubclass(found, kind)}

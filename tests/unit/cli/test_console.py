@@ -3,7 +3,8 @@
 import pytest
 from rich.table import Table
 
-from iolab.cli.console import complain, console, say
+from iolab.cli.console import complain, say
+from iolab.cli.screen import console
 from iolab.printable import printable
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jgone\x9b31m\u202etxt"

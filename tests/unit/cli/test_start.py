@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from iolab.cli.commands import COMMANDS, loaded
+
 SLOW = ("asyncio", "jinja2", "numpy", "pandas", "pyarrow", "scipy", "ssl", "statsmodels", "vl_convert")
 """Each takes 50 to 400 ms to load, more than all else that a command needs to read a file."""
 
@@ -12,3 +16,22 @@ def test_the_command_line_starts_without_what_only_figures_need() -> None:
     script = f"import sys, iolab.cli.main; print(*sys.modules.keys() & set({SLOW}))"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert loaded.split() == []
+
+
+def test_listing_commands_loads_none_of_them() -> None:
+    """`--help` and a shell's completion read a table: no module of the language, of labs or of reports."""
+    script = "import sys, iolab.cli.main; print(*(name for name in sys.modules if name.startswith('iolab.')))"
+    listed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert not [
+        name
+        for name in listed.split()
+        if not name.startswith(("iolab.cli", "iolab.errors", "iolab.printable"))
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_of_commands_says_what_the_command_itself_says(name: str) -> None:
+    """The first paragraph of a command's help is the line that `iolab --help` shows."""
+    help_text = loaded(name).help
+    assert help_text is not None
+    assert " ".join(help_text.split("\n\n")[0].split()) == COMMANDS[name].help

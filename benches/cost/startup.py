@@ -1,0 +1,51 @@
+"""How long commands take to start, as multiples of `python -c pass` in the same run.
+
+Prints CPU seconds (user and system): wall time would count the work of others. The least of several runs is the cost of
+the command; what is above it is the machine's. Run as root or not: benches/cost/startup.py [RUNS]
+"""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+IOLAB = str(Path(sys.executable).with_name("iolab"))
+COMPLETION = {"_IOLAB_COMPLETE": "complete_bash", "COMP_WORDS": "iolab ch", "COMP_CWORD": "1"}
+COMMANDS: dict[str, tuple[list[str], dict[str, str], float]] = {
+    "python -c pass": ([sys.executable, "-c", "pass"], {}, 1),
+    "iolab --version": ([IOLAB, "--version"], {}, 3),
+    "completion of iolab ch": ([IOLAB], COMPLETION, 10),
+    "iolab --help": ([IOLAB, "--help"], {}, 15),
+    "iolab check labs/quickstart.yaml": ([IOLAB, "check", "labs/quickstart.yaml"], {}, 30),
+    "iolab plan labs/quickstart.yaml": ([IOLAB, "plan", "labs/quickstart.yaml"], {}, 40),
+    "iolab plan labs/kvm-forwarding.yaml": ([IOLAB, "plan", "labs/kvm-forwarding.yaml"], {}, 130),
+}
+"""Each with its environment, and the multiple it must stay below."""
+
+
+def main() -> None:
+    """Alternate the commands, so that a busy minute touches all of them."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    cost = {name: float("inf") for name in COMMANDS}
+    for _ in range(runs):
+        for name, (argv, environment, _) in COMMANDS.items():
+            cost[name] = min(cost[name], cpu_s(argv, environment))
+    compiled = any((ROOT / "python/iolab/__pycache__").glob("*.pyc"))
+    print(f"bytecode {'present' if compiled else 'absent: compile it first (make setup)'}")
+    for name, (_, _, bound) in COMMANDS.items():
+        multiple = cost[name] / cost["python -c pass"]
+        print(f"{name:40} {cost[name]:6.3f} s CPU {multiple:6.1f}x (bound {bound}x)")
+
+
+def cpu_s(argv: list[str], environment: dict[str, str]) -> float:
+    """Return the CPU time of a command and its children [s]."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(argv, env=os.environ | environment, cwd=ROOT, capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+]
+Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Only the cells that the file calls quick, in one block.")
+]
+On = Annotated[
+    Path | None,
+    typer.Option(
+        "--on", metavar="SITE", help="Where to run it: a file that names hosts, guests there, cables."
+    ),
+]
+Blocks = Annotated[
+    int | None, typer.Option(min=1, max=MOST_BLOCKS, help="Blocks instead of the file's.", metavar="N")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, max=LARGEST_SEED, help="Seed of the order instead of the file's.", metavar="S"),
+]
+AllowSetting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-setting", metavar="NAME", help="Let the file set this kernel setting: kernel.core_pattern."
+    ),
+]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it is not one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
