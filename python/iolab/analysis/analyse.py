@@ -26,7 +26,7 @@ from iolab.analysis.ratios import ABSENT, baseline_cells
 from iolab.analysis.streams import stream_limits
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, CellEstimates, Estimates, Outlier
-from iolab.analysis.unlike import unlike
+from iolab.analysis.unlike import by_other_method, unlike
 from iolab.parts.registry import measure_kinds
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
@@ -98,13 +98,15 @@ def _doubts(table: Table, column: Column, order: Ints) -> list[Warning]:
     return [note for note in notes if note is not None]
 
 
-def _apart(table: Table, plan: Plan) -> set[int]:
-    """Return the cells that effects and findings do without: no change is given for them."""
-    return {*table.apart, *unlike(table, baseline_cells(table, plan.baseline))}
+def _comparable(table: Table, metric: Quantity, plan: Plan) -> Column:
+    """Return the figures that effects and findings are drawn from: measured, of one kind, and by one method."""
+    column = table.columns[metric]
+    apart = {*table.apart, *unlike(table, baseline_cells(table, plan.baseline)), *column.older}
+    return measured(column, apart)
 
 
 def _compared(model: Model, plan: Plan) -> list[Pairs]:
-    column = measured(model.table.columns[model.metric], _apart(model.table, plan))
+    column = _comparable(model.table, model.metric, plan)
     return comparisons(cell_means(model, np.log(column.values), model.table.plots[column.rows]))
 
 
@@ -118,7 +120,7 @@ def _models(
             continue
         column = table.columns[leading[table.measure]]
         notes += left_out(table, column)
-        known = measured(column, _apart(table, plan))
+        known = _comparable(table, leading[table.measure], plan)
         found = model_of(table, known, plan) if len(known.rows) else None
         if isinstance(found, Warning):
             notes.append(found)
@@ -186,7 +188,11 @@ def _estimate_all(
     outliers: list[Outlier] = []
     for name, column in table.columns.items():
         alike = partial(_alike, order, column)
-        estimates[name] = estimate(table, column, baseline, standings[name], alike, apart)
+        own, why = baseline, apart
+        if other_method := by_other_method(column, baseline):
+            own, why = baseline.copy(), {**other_method, **apart}
+            own[list(other_method)] = ABSENT
+        estimates[name] = estimate(table, column, own, standings[name], alike, why)
         outliers += describe(table, column, standings[name], standings)
     return estimates, outliers
 

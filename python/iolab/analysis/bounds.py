@@ -111,6 +111,8 @@ def measured(column: Column, apart: Collection[int] = ()) -> Column:
         better=column.better,
         rows=column.rows[kept],
         values=values[kept],
+        method=column.method,
+        older=column.older,
     )
 
 

@@ -5,7 +5,7 @@ The intervals cover the spread between trials, not what else changed between the
 measured in turn. The warnings name the facts of the hosts that differ.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,8 @@ from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem
 from iolab.parts.registry import programs
 from iolab.record.dimensions import Quantity
-from iolab.statements.notes import FactDiffers, NoteOfRun
+from iolab.record.metric import Method, method_name
+from iolab.statements.notes import FactDiffers, MethodsDiffer, MethodsUnknown, NoteOfRun
 from iolab.statements.warnings import Warning
 from iolab.store.records import StoredRun
 
@@ -55,14 +56,14 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
     """Compare run b with run a.
 
     Raises:
-        InputError: the runs have different versions of trials, or a metric has different units.
+        InputError: a metric has different units.
     """
-    _refuse_versions(a, b)
     tables_a, notes_a = tabulate(a.trials, a.plan)
     tables_b, notes_b = tabulate(b.trials, b.plan)
     by_name = {table.measure: table for table in tables_b}
     pairs = [(table, by_name[table.measure]) for table in tables_a if table.measure in by_name]
     _refuse_units(a, b, pairs)
+    alike_unknown = a.trial_schema == b.trial_schema
     cells: list[CellComparison] = []
     overall: list[tuple[OverallComparison, float]] = []
     leading, kinds = {}, kinds_of(a.trials)
@@ -73,7 +74,7 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
         first = leading_metric(common, kinds[table.measure])
         leading[table.measure] = first
         for metric in sorted(common, key=lambda one: one != first):
-            own, welch = _compare_metric(table, other, metric)
+            own, welch = _compare_metric(table, other, metric, alike_unknown)
             cells += own
             better = other.columns[metric].better
             found = _overall(table.measure, metric, welch, better) if metric == first else None
@@ -86,21 +87,38 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
         leading=leading,
         only_a=_lone(tables_a, tables_b),
         only_b=_lone(tables_b, tables_a),
-        warnings=(*differing_facts(a.facts, b.facts), *_named(a.name, notes_a), *_named(b.name, notes_b)),
+        warnings=(
+            *_methods(cells, a.trial_schema, alike_unknown=alike_unknown),
+            *differing_facts(a.facts, b.facts),
+            *_named(a.name, notes_a),
+            *_named(b.name, notes_b),
+        ),
     )
 
 
-def _refuse_versions(a: StoredRun, b: StoredRun) -> None:
-    if a.trial_schema == b.trial_schema:
-        return
-    problem = Problem(
-        where=f"{a.name}, {b.name}",
-        doing="comparing two runs",
-        seen=f"trials of version {a.trial_schema} and of version {b.trial_schema}",
-        allowed="trials of one version",
-        advice="a metric changed its meaning between them; measure the older one again",
-    )
-    raise InputError([problem])
+def _one_method(a: Method, b: Method, *, alike_unknown: bool) -> bool:
+    """Whether figures of two runs are by one version of their method.
+
+    Before methods had versions, a change of a metric's meaning raised the schema of trials. So unknown versions count
+    as one where the trials of both runs had one schema.
+    """
+    return a == b and (a is not None or alike_unknown)
+
+
+def _methods(
+    cells: Sequence[CellComparison], schema: int, *, alike_unknown: bool
+) -> Iterator[MethodsDiffer | MethodsUnknown]:
+    """Yield which metrics have no ratio, because their methods have different versions, and what is assumed."""
+    found: dict[tuple[str, Method, Method], dict[str, None]] = {}
+    for each in cells:
+        if not _one_method(each.method_a, each.method_b, alike_unknown=alike_unknown):
+            found.setdefault((each.measure, each.method_a, each.method_b), {})[each.metric.name] = None
+    for (measure, first, second), metrics in found.items():
+        yield MethodsDiffer(
+            measure=measure, metrics=tuple(metrics), first=method_name(first), second=method_name(second)
+        )
+    if alike_unknown and any(each.method_a is None and each.method_b is None for each in cells):
+        yield MethodsUnknown(trial_schema=schema)
 
 
 def _refuse_units(a: StoredRun, b: StoredRun, pairs: list[tuple[Table, Table]]) -> None:
@@ -164,7 +182,9 @@ def _lone(tables: tuple[Table, ...], others: tuple[Table, ...]) -> tuple[LoneCel
     )
 
 
-def _compare_metric(a: Table, b: Table, metric: Quantity) -> tuple[list[CellComparison], _Welch]:
+def _compare_metric(
+    a: Table, b: Table, metric: Quantity, alike_unknown: bool
+) -> tuple[list[CellComparison], _Welch]:
     first, second = a.columns[metric], b.columns[metric]
     place = {_identity(b.cells[cell]): row for row, cell in enumerate(second.rows.tolist())}
     found = [place.get(_identity(a.cells[cell]), -1) for cell in first.rows.tolist()]
@@ -178,14 +198,19 @@ def _compare_metric(a: Table, b: Table, metric: Quantity) -> tuple[list[CellComp
     apart |= np.isin(first.rows[rows_a], list(a.emulated)) != np.isin(
         second.rows[rows_b[rows_a]], list(b.emulated)
     )
+    methods = [
+        (first.method_of(one), second.method_of(other))
+        for one, other in zip(first.rows[rows_a].tolist(), second.rows[rows_b[rows_a]].tolist(), strict=True)
+    ]
+    apart |= np.array([not _one_method(*pair, alike_unknown=alike_unknown) for pair in methods], dtype=bool)
     exact = ~apart & np.array(
         [not (one or other) for one, other in zip(limited_a, limited_b, strict=True)], dtype=bool
     )
     known = _welch(np.where(exact[:, None], values_a, np.nan), np.where(exact[:, None], values_b, np.nan))
     found_cells = _cells(a.measure, second, cells, values_a, values_b, known)
     compared = [
-        replace(cell, ratio=None) if alone else cell
-        for cell, alone in zip(found_cells, apart.tolist(), strict=True)
+        replace(cell, ratio=None if alone else cell.ratio, method_a=method_a, method_b=method_b)
+        for cell, alone, (method_a, method_b) in zip(found_cells, apart.tolist(), methods, strict=True)
     ]
     marked = zip(compared, limited_a, limited_b, strict=True)
     return [_bounded(cell, one, other) for cell, one, other in marked], known

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Interval
 from iolab.record.dimensions import Quantity
+from iolab.record.metric import Method
 from iolab.statements.warnings import Warning
 
 
@@ -44,6 +45,10 @@ class CellComparison:
     """What the ratio is, where one of the means is a bound; where both are there is no ratio."""
     better: str = ""
     """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    method_a: Method = 1
+    """Version of the method behind `mean_a`."""
+    method_b: Method = 1
+    """The same of run b; there is a ratio only where both are of one version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,7 @@ def _made(
             measure=table.measure,
             metric=column.metric,
             apart=apart.get(cell, ""),
+            method=column.method_of(cell),
             direction=table.directions[cell] if table.directions else "",
             unit=column.unit,
             better=column.better,

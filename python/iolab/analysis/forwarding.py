@@ -166,7 +166,7 @@ def _ratio(cell: Mapping[str, str], both: Estimate, one: Estimate) -> DirectionR
         for above, below in ((both.mean, one.mean), (both.min, one.min), (both.max, one.max))
     )
     n = min(both.n, one.n)
-    if both.bounds and one.bounds:
+    if both.method != one.method or (both.bounds and one.bounds):
         return DirectionRatio(cell, n, None, None, None)
     return DirectionRatio(cell, n, mean, least, most, ratio_bound(bool(both.bounds), bool(one.bounds)))
 

@@ -200,3 +200,23 @@ class Forwarding:
     """Trials whose samples were read."""
     samples_total: int = 0
     """Trials that count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Onset:
+    """From which offered load on a measure loses, under conditions in which every cell agrees."""
+
+    measure: str
+    """Name of the measure."""
+    factor: str
+    """What sets the load."""
+    conditions: Mapping[str, str]
+    """Levels of the factors for which it holds; empty: over all."""
+    level: str | None
+    """Lowest load at which any cell loses; None: none does."""
+    largest: str
+    """Highest load."""
+    loss: tuple[float, float]
+    """Least and largest mean loss of the cells at `level` [ratio]."""
+    loss_at_largest: tuple[float, float]
+    """The same at `largest`."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from iolab import units
+from iolab.analysis.forwarding_types import Onset
 from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Table
-from iolab.analysis.types import Onset
 from iolab.errors import IolabError
 from iolab.record.dimensions import Quantity
 
@@ -24,13 +24,14 @@ def onsets(table: Table) -> list[Onset]:
     """Find where loss begins, per group of cells that differ in the load alone; equal groups are named once.
 
     Nothing is said of a group that loses at one load and not at a higher one: there is no load from which on it loses.
+    Nor is anything where loss is by several versions of its method.
     """
     factor = next(
         (index for index, name in enumerate(table.factors) if name in (f"{table.measure}.{KEY}", f"*.{KEY}")),
         None,
     )
     column = table.columns.get(LOSS)
-    if factor is None or column is None or (order := _rising(table.labels[factor])) is None:
+    if factor is None or column is None or column.older or (order := _rising(table.labels[factor])) is None:
         return []
     losses = np.nanmean(column.values, axis=1)
     groups: dict[tuple[int, ...], dict[int, float]] = {}

@@ -61,7 +61,10 @@ def over_levels(
 
 
 def _groups(table: Table, column: Column, factor: int) -> list[_Group]:
-    """Gather the cells that have the metric and differ in that factor alone; one level is nothing to sum up."""
+    """Gather the cells that have the metric and differ in that factor alone; one level is nothing to sum up.
+
+    Cells by different versions of the method are not summed up.
+    """
     found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for row, cell in enumerate(column.rows.tolist()):
         levels = table.levels[cell].tolist()
@@ -71,7 +74,7 @@ def _groups(table: Table, column: Column, factor: int) -> list[_Group]:
     return [
         _Group(rest, np.array([row for _, row in sorted(own)]), tuple(level for level, _ in sorted(own)))
         for rest, own in found.items()
-        if len(own) > 1
+        if len(own) > 1 and len({column.method_of(int(column.rows[row])) for _, row in own}) == 1
     ]
 
 
@@ -99,6 +102,7 @@ def _figures(
                 max=float(known.max()),
                 ci=None if bounded else interval_of_mean(known),
                 limited_by=bounded,
+                method=column.method_of(int(column.rows[group.rows[0]])),
             )
 
 
@@ -125,7 +129,12 @@ def _ratios(
         above_bound, below_bound = (bool(bounds_in(column, each.rows)) for each in (group, other))
         rows = np.concatenate((group.rows, other.rows))
         of_them = set(column.rows[rows].tolist())
-        if table.apart.keys() & of_them or 0 < len(table.emulated & of_them) < len(of_them):
+        methods = set(map(column.method_of, of_them))
+        if (
+            table.apart.keys() & of_them
+            or 0 < len(table.emulated & of_them) < len(of_them)
+            or len(methods) > 1
+        ):
             continue
         if usable.any() and not (above_bound and below_bound):
             mean, interval = ratio_of_pairs(sides[0][usable] / sides[1][usable])

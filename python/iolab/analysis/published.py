@@ -1,61 +1,22 @@
-"""Published figures laid beside those of a run. Pure: the text of a CSV file in, rows out.
+"""Published figures next to those of a run. Pure.
 
-A file has the columns measure, metric, statistic, value, unit, and may have `over`, the factor over whose levels the
-statistic was taken; every other column is a factor and holds labels. Old
-figures are no yardstick for new hosts, so each is also told relative to its own reference: the baseline's level.
+Old figures are no yardstick for new hosts, so each is also given relative to its own reference: the baseline's level.
 """
 
-import csv
-import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iolab.analysis.bounds import ratio_bound
 from iolab.analysis.forwarding_types import Bound
+from iolab.analysis.published_file import PublishedFigure
 from iolab.analysis.types import Analysis
+from iolab.analysis.unlike import OTHER_METHOD
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
 from iolab.experiment.summaries import STATISTICS
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions, Quantity
-
-FIXED = ("measure", "metric", "statistic", "value", "unit")
-"""Columns that are no factor, and must be there."""
-OVER = "over"
-"""Column that may be there: the factor over whose levels the statistic was taken, within one block."""
-PART, BLOCK = "part", "block_bytes"
-"""Columns that may be there: the phase of a disk program, and the size of one read or write of it [bytes]."""
-NO_FACTORS = frozenset((*FIXED, OVER, PART, BLOCK))
-UNITS: Mapping[str, tuple[str, float]] = {
-    "bit/s": ("bit/s", 1.0), "kbit/s": ("bit/s", 1e3), "Mbit/s": ("bit/s", 1e6), "Gbit/s": ("bit/s", 1e9),
-    "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "MiB/s": ("byte/s", 2.0**20), "frame/s": ("frame/s", 1.0),
-    "%": ("ratio", 1e-2), "ratio": ("ratio", 1.0), "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6),
-    "s": ("s", 1.0), "frame": ("count", 1.0),
-}  # fmt: skip
-"""Unit as written to the unit that metrics are stored in, and its size there."""
-RELATIVE = "% vs baseline"
-"""Unit of a figure of which only the change against the baseline's level was published."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedFigure:
-    """One figure that somebody published."""
-
-    measure: str
-    """Name of the measure."""
-    metric: Quantity
-    """What it is of."""
-    statistic: Statistic
-    """What it is of the trials behind it, or of the levels of `over`."""
-    over: str
-    """The factor over whose levels it was taken; empty: over trials."""
-    cell: Mapping[str, str]
-    """Factor to label."""
-    value: float
-    """In `unit`."""
-    unit: str | None
-    """As metrics are stored: bit/s, frame/s, ratio, ...; None: the value is a ratio to that of the baseline's level."""
+from iolab.record.dimensions import Quantity
+from iolab.record.metric import Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,38 +106,8 @@ class _Own:
     """Whether they are only lower bounds."""
     apart: str = ""
     """Why it has no ratio (Estimate.apart)."""
-
-
-def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
-    """Read the text of a file of published figures.
-
-    Raises:
-        InputError: columns are missing or a line makes no sense; every problem at once.
-    """
-    reader = csv.DictReader(io.StringIO(text), strict=True)
-    problems: list[Problem] = []
-    figures: list[PublishedFigure] = []
-    try:
-        heads = reader.fieldnames or []
-        lacking = [name for name in FIXED if name not in heads]
-        if lacking:
-            allowed = f"the columns {', '.join(FIXED)}, and a column per factor"
-            seen = f"no column {', '.join(lacking)}"
-            raise InputError([Problem(f"{source}:1", "reading published figures", seen, allowed)])
-        for row in reader:
-            made = _figure(row, f"{source}:{reader.line_num}")
-            if isinstance(made, Problem):
-                problems.append(made)
-            else:
-                figures.append(made)
-    except csv.Error as error:
-        problems.append(
-            Problem(f"{source}:{reader.line_num}", "reading published figures", str(error), "CSV")
-        )
-    if problems or not figures:
-        nothing = Problem(source, "reading published figures", "no line with a figure", "at least one")
-        raise InputError(problems or [nothing])
-    return tuple(figures)
+    method: Method = 1
+    """Version of the method behind the figures."""
 
 
 def wanted_summaries(figures: Sequence[PublishedFigure], plan: Plan) -> tuple[Summary, ...]:
@@ -263,7 +194,7 @@ def _own(analysis: Analysis) -> list[_Own]:
         _Own(
             each.measure, each.metric, each.unit, "", each.cell,
             {"mean": each.mean, "min": each.min, "max": each.max, "median": each.median}, each.bounds > 0,
-            each.apart,
+            each.apart, each.method,
         )
         for each in analysis.estimates
     ]  # fmt: skip
@@ -274,7 +205,16 @@ def _own(analysis: Analysis) -> list[_Own]:
             summed[key] = {}
             bounded = bool(each.limited_by)
             found.append(
-                _Own(each.measure, each.metric, each.unit, each.over, each.cell, summed[key], bounded)
+                _Own(
+                    each.measure,
+                    each.metric,
+                    each.unit,
+                    each.over,
+                    each.cell,
+                    summed[key],
+                    bounded,
+                    method=each.method,
+                )
             )
         summed[key][each.statistic] = each.mean
     return found
@@ -295,38 +235,6 @@ def _apart(figures: Sequence[PublishedFigure], own: Sequence[_Own]) -> tuple[Apa
         if not set(published) & set(measured):
             found.append(Apart(factor=factor, published=tuple(published), measured=tuple(measured)))
     return tuple(found)
-
-
-def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Problem:
-    doing = "reading a published figure"
-    words = {name: (value or "").strip() for name, value in row.items() if name is not None}
-    if None in row or any(value is None for value in row.values()):
-        return Problem(place, doing, "another number of columns than the first line", "one value per column")
-    try:
-        value = float(words["value"])
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        return Problem(place, doing, words["value"], "a number")
-    if words["unit"] not in (*UNITS, RELATIVE):
-        return Problem(place, doing, words["unit"], f"a unit: {', '.join((*UNITS, RELATIVE))}")
-    if words["statistic"] not in STATISTICS:
-        return Problem(place, doing, words["statistic"], ", ".join(STATISTICS))
-    block = words.get(BLOCK, "")
-    if block and not block.isdecimal():
-        return Problem(place, doing, block, "a size in bytes, or nothing")
-    about = Dimensions(part=words.get(PART) or None, block_bytes=int(block) if block else None)
-    relative = words["unit"] == RELATIVE
-    unit, size = (None, 1e-2) if relative else UNITS[words["unit"]]
-    return PublishedFigure(
-        measure=words["measure"],
-        metric=Quantity(words["metric"], about),
-        statistic=words["statistic"],
-        over=words.get(OVER, ""),
-        cell={name: label for name, label in words.items() if name not in NO_FACTORS and label},
-        value=value * size + (1.0 if relative else 0.0),
-        unit=unit,
-    )
 
 
 def _matches(own: _Own, figure: PublishedFigure) -> bool:
@@ -365,6 +273,8 @@ def _beside(
     measured = each.figures[figure.statistic]
     known = at is not None and bool(reference) and not (at.bounded and each.bounded and at is not each)
     apart = each.apart or (at.apart if at is not None and known else "")
+    if at is not None and known and at.method != each.method:
+        apart = OTHER_METHOD
     known = known and not apart
     ratio = _ratio(measured, at.figures.get(figure.statistic)) if at is not None and known else None
     bound = ratio_bound(each.bounded, at.bounded) if at is not None and at is not each else None

@@ -3,7 +3,7 @@ computes nothing."""
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,9 +13,9 @@ from iolab.analysis.types import Cells
 from iolab.errors import InputError, Problem
 from iolab.plan.types import Plan, Step
 from iolab.record.dimensions import Quantity
-from iolab.record.metric import Heads, Metrics
+from iolab.record.metric import UNKNOWN_METHOD, Heads, Method, Metrics, method_name
 from iolab.record.trial import Status
-from iolab.statements.notes import TrialsNotInPlan, TrialsNotOk, ValueNotFinite
+from iolab.statements.notes import MethodsMixed, TrialsNotInPlan, TrialsNotOk, ValueNotFinite
 from iolab.statements.warnings import Emulated, Warning
 from iolab.store.records import TrialRecord
 
@@ -39,6 +39,16 @@ class Column:
     """Row and block of values that are only lower bounds, and what of the instrument was the limit."""
     better: str = ""
     """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    method: Method = 1
+    """Newest version of the method behind the values."""
+    older: Mapping[int, Method] = field(default_factory=dict)
+    """Cells whose values are all by one older version, and which; all values of a cell are by one version."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Older version to trials that are not in `values`, because their cell has trials by a newer one."""
+
+    def method_of(self, cell: int) -> Method:
+        """Return the version of the method behind the values of a cell."""
+        return self.older.get(cell, self.method)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +96,8 @@ def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ..
         steps.setdefault(step.measure, []).append(step)
     odd: list[_Odd] = []
     tables = tuple(_table(plan, name, own, last, odd) for name, own in steps.items() if own)
-    return tables, (*_left_out(last, plan), *_not_finite(odd))
+    mixed = (note for table in tables for note in _mixed_methods(table))
+    return tables, (*_left_out(last, plan), *_not_finite(odd), *mixed)
 
 
 def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[Warning]:
@@ -106,6 +117,29 @@ def _not_finite(odd: Sequence[_Odd]) -> list[Warning]:
         return []
     metric, measure, block = odd[0]
     return [ValueNotFinite(values=len(odd), metric=metric, measure=measure, block=block)]
+
+
+def _mixed_methods(table: Table) -> Iterator[MethodsMixed]:
+    """Yield which metrics are by several versions of their methods; a note per set of versions."""
+    found: dict[tuple[tuple[str, ...], str], list[Column]] = {}
+    for column in table.columns.values():
+        versions = sorted({*map(method_name, column.older.values()), *column.left_out}, key=_age)
+        if versions:
+            found.setdefault((tuple(versions), method_name(column.method)), []).append(column)
+    for (older, newest), columns in found.items():
+        yield MethodsMixed(
+            measure=table.measure,
+            metrics=tuple(dict.fromkeys(column.metric.name for column in columns)),
+            older=older,
+            newest=newest,
+            older_cells=max(len(column.older) for column in columns),
+            left_out=max(sum(column.left_out.values()) for column in columns),
+        )
+
+
+def _age(method: str) -> tuple[bool, int, str]:
+    """Order versions by their names, the oldest first."""
+    return method != UNKNOWN_METHOD, len(method), method
 
 
 class _Group:
@@ -208,26 +242,65 @@ def _columns(
     for of, own in parts.items():
         values = np.full((cells, len(blocks)), np.nan)
         limited: dict[tuple[int, int], str] = {}
+        versions = _Versions(own, cells)
         for group, at in own:
-            places = _fill(values, group, at)
+            places = _fill(values, group, at, versions)
             odd += [(str(of), measure, blocks[place]) for place in places]
             limited |= _limits(values, group, at)
         kept = np.flatnonzero(~np.isnan(values).all(axis=1))
         if len(kept):
             found[of] = Column(
                 metric=of, unit=units[of], better=better[of], rows=kept, values=values[kept],
-                limited=_by_row(limited, kept),
+                limited=_by_row(limited, kept), method=versions.newest, older=versions.older(kept),
+                left_out=versions.left_out,
             )  # fmt: skip
     return found
 
 
-def _fill(values: Floats, group: _Group, at: int) -> list[int]:
-    """Put a group's values of one quantity in their places; return the blocks of those that are not finite."""
+class _Versions:
+    """Versions of the method of one quantity: in each cell the newest counts, so that no mean is of several."""
+
+    def __init__(self, parts: Sequence[tuple[_Group, int]], cells: int) -> None:
+        found = {group.heads.methods[at] for group, at in parts}
+        self._order = sorted(found, key=lambda method: method or 0)  # unknown is the oldest
+        self.newest = self._order[-1]
+        self.left_out: dict[str, int] = {}
+        self._of_cell = np.full(cells, len(self._order) - 1)
+        if len(found) > 1:
+            self._of_cell[:] = -1
+            for group, at in parts:
+                rows, _, own = _values(group, at)
+                rank = self._order.index(group.heads.methods[at])
+                np.maximum.at(self._of_cell, rows[np.isfinite(own)], rank)
+
+    def counting(self, method: Method, rows: Ints) -> NDArray[np.bool_]:
+        """Return which of some trials of one version count, by their cells; the others are left out."""
+        counts = self._of_cell[rows] == self._order.index(method)
+        if not counts.all():
+            name = method_name(method)
+            self.left_out[name] = self.left_out.get(name, 0) + int((~counts).sum())
+        return np.asarray(counts)
+
+    def older(self, kept: Ints) -> dict[int, Method]:
+        """Return which of the kept cells are by an older version than the newest, and by which."""
+        behind = kept[self._of_cell[kept] < len(self._order) - 1].tolist()
+        return {cell: self._order[self._of_cell[cell]] for cell in behind}
+
+
+def _values(group: _Group, at: int) -> tuple[Ints, Ints, Floats]:
+    """Return cell, block and value of one quantity in each trial of a group."""
     rows, places = np.frombuffer(group.rows, np.int64), np.frombuffer(group.places, np.int64)
-    own = np.frombuffer(group.values, np.float64)[at :: len(group.heads.quantities)]
+    return rows, places, np.frombuffer(group.values, np.float64)[at :: len(group.heads.quantities)]
+
+
+def _fill(values: Floats, group: _Group, at: int, versions: _Versions) -> list[int]:
+    """Put a group's values of one quantity in their places; return the blocks of those that are not finite."""
+    rows, places, own = _values(group, at)
     finite = np.isfinite(own)
-    values[rows[finite], places[finite]] = own[finite]
-    return [int(place) for place in places[~finite]]
+    rows, odd, places, own = rows[finite], places[~finite], places[finite], own[finite]
+    counts = versions.counting(group.heads.methods[at], rows)
+    values[rows[counts], places[counts]] = own[counts]
+    return [int(place) for place in odd]
 
 
 def _limits(values: Floats, group: _Group, at: int) -> dict[tuple[int, int], str]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import overload
 
-from iolab.analysis.forwarding_types import Bound, Forwarding, StreamLimits
+from iolab.analysis.forwarding_types import Bound, Forwarding, Onset, StreamLimits
 from iolab.experiment.experiment import LevelRatio, Statistic
 from iolab.record.dimensions import Quantity
+from iolab.record.metric import Method
 from iolab.statements.notes import Unusual
 from iolab.statements.warnings import Warning
 
@@ -95,6 +96,8 @@ class Estimate:
     apart: str = ""
     """Why the cell has no ratio, as the code of a warning: a trial of it may not be put in proportion to others (it is
     no baseline either), or cell and baseline are not of one kind. Empty: neither."""
+    method: Method = 1
+    """Version of the method behind every value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,26 +288,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Onset:
-    """From which offered load on a measure loses, under conditions in which every cell agrees."""
-
-    measure: str
-    """Name of the measure."""
-    factor: str
-    """What sets the load."""
-    conditions: Mapping[str, str]
-    """Levels of the factors for which it holds; empty: over all."""
-    level: str | None
-    """Lowest load at which any cell loses; None: none does."""
-    largest: str
-    """Highest load."""
-    loss: tuple[float, float]
-    """Least and largest mean loss of the cells at `level` [ratio]."""
-    loss_at_largest: tuple[float, float]
-    """The same at `largest`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsFigure:
     """One statistic over the levels of a factor within each block, all other levels being the same."""
 
@@ -336,6 +319,8 @@ class LevelsFigure:
     """Of the mean; from 4 blocks up."""
     limited_by: tuple[str, ...] = ()
     """What of the instrument limited trials behind it; with any, it is only a lower bound."""
+    method: Method = 1
+    """Version of the method behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

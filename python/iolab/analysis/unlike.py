@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from iolab.analysis.table import Table
+from iolab.analysis.table import Column, Table
 from iolab.statements.warnings import Emulated
 
 Ints = NDArray[np.int64]
@@ -16,6 +16,8 @@ AGREED, ASKED = "iscsi_agreed_bytes", "iscsi_asked_bytes"
 """What an iSCSI session agreed on, and what the experiment asked for, by the name of the value as dimension `part`."""
 OTHER_SESSION = "session-differs"
 """Stands for values of a session that differ."""
+OTHER_METHOD = "method-differs"
+"""Stands for metrics by different versions of their method."""
 
 
 def unlike(table: Table, baseline: Ints) -> Mapping[int, str]:
@@ -39,6 +41,18 @@ def unlike(table: Table, baseline: Ints) -> Mapping[int, str]:
         ):
             found[cell] = OTHER_SESSION
     return found
+
+
+def by_other_method(column: Column, baseline: Ints) -> Mapping[int, str]:
+    """Return the cells whose method version differs from that of their baseline, or, without one, from the newest."""
+    if not column.older:
+        return {}
+    reference = {cell: int(baseline[cell]) for cell in column.rows.tolist()}
+    return {
+        cell: OTHER_METHOD
+        for cell, other in reference.items()
+        if column.method_of(cell) != (column.method if other < 0 else column.method_of(other))
+    }
 
 
 def _values(table: Table, name: str) -> Mapping[str | None, Mapping[int, frozenset[float]]]:

@@ -333,7 +333,8 @@ def compare(
 
 
 def _compare_published(run: StoredRun, file: Path, words: Words) -> None:
-    from iolab.analysis.published import lay_beside, parse_published, wanted_summaries
+    from iolab.analysis.published import lay_beside, wanted_summaries
+    from iolab.analysis.published_file import parse_published
     from iolab.report import formats as reports
 
     try:

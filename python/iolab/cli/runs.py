@@ -261,9 +261,11 @@ def ended(run: StoredRun) -> ExitCode:
 
 
 def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:
-    """Say what of the hosts' daemons and cards has changed since the run began."""
+    """Say what of the hosts' daemons and cards, and of the methods of metrics, has changed since the run began."""
     for change in changed_readiness(stored.facts, now):
         complain(f"not as it was when the run began: {change}")
+    for raised in execute.raised_methods(stored):
+        complain(f"{EN.said.say(raised)}; {EN.said.advise(raised)}")
 
 
 def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:

@@ -91,6 +91,10 @@ class MeasureKind(Generic[M]):
     """The metrics that stand for it in summaries and charts; of these the first that a record has."""
     leading_parts: tuple[str, ...] = ()
     """Where these are of parts alone, the part whose figure stands for all: the first that a record has."""
+    methods: Mapping[str, int] = field(default_factory=dict)
+    """Metric to the version of the method that computes it, of another package's kind: 1 where it says nothing.
+    A version rises when the meaning or the computation of its metric changes. iolab's own are in
+    `iolab.trial.methods`."""
     short_forms: "Mapping[str, ShortForm]" = field(default_factory=dict)
     """Words of `iolab quick` that stand for it; none: it needs a file."""
     package: str = OWN
@@ -134,6 +138,8 @@ class InstrumentKind(Generic[M]):
     """What else it needs, given the measure that it stands beside."""
     lab_needs: "Callable[[Lab, M, Purpose], Iterable[Wanted]]" = _nothing
     """What it needs of the kernels of a lab."""
+    methods: Mapping[str, int] = field(default_factory=dict)
+    """As of a kind of measure."""
     always: bool = False
     """Whether it stands beside every measure unasked, as its model's defaults say."""
     package: str = OWN

@@ -10,8 +10,19 @@ from iolab.statements.statement import Name
 
 LARGER, SMALLER = "larger", "smaller"
 """Which of two values is the better one."""
+Method = int | None
+"""Version of the method that a figure was computed by; None: unknown, an iolab without method versions recorded it."""
 FRAME_RATE = "frame/s"
 """Unit of rates of frames; their names end in `_fps`."""
+
+
+UNKNOWN_METHOD = "unknown"
+"""What a method version is called that is not known."""
+
+
+def method_name(method: Method) -> str:
+    """Return a method version for people and for CSV: its number, or unknown."""
+    return UNKNOWN_METHOD if method is None else str(method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,8 @@ class Metric:
     a lower bound; empty: it was measured."""
     better: Name = ""
     """Which of two values is the better one: the LARGER, the SMALLER; empty: nobody said."""
+    method: Method = 1
+    """Version of the method that computed it: only values of one version are compared or pooled."""
 
     @property
     def quantity(self) -> Quantity:
@@ -48,6 +61,8 @@ class Heads:
     """Of each."""
     better: tuple[Name, ...]
     """Which of two values of each is the better one; empty: nobody said."""
+    methods: tuple[Method, ...]
+    """Method version of each."""
 
 
 class Metrics:
@@ -68,6 +83,7 @@ class Metrics:
             tuple(each.quantity for each in every),
             tuple(each.unit for each in every),
             tuple(each.better for each in every),
+            tuple(each.method for each in every),
         )
         self.values = array("d", [each.value for each in every])
         self.limits = {at: each.limited_by for at, each in enumerate(every) if each.limited_by}
@@ -84,9 +100,9 @@ class Metrics:
 
     def __iter__(self) -> Iterator[Metric]:
         heads = self.heads
-        every = zip(heads.quantities, heads.units, heads.better, self.values, strict=True)
-        for at, (of, unit, better, value) in enumerate(every):
-            yield Metric(of.name, unit, value, of.dimensions, self.limits.get(at, ""), better)
+        every = zip(heads.quantities, heads.units, heads.better, heads.methods, self.values, strict=True)
+        for at, (of, unit, better, method, value) in enumerate(every):
+            yield Metric(of.name, unit, value, of.dimensions, self.limits.get(at, ""), better, method)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -65,9 +65,10 @@ def _metrics(metrics: Metrics) -> list[Mapping[str, object]]:
             "value": finite(value),
             "limited_by": limits.get(at, ""),
             "better": better,
+            "method": method,
         }
-        for at, (of, unit, better, value) in enumerate(
-            zip(heads.quantities, heads.units, heads.better, metrics.values, strict=True)
+        for at, (of, unit, better, method, value) in enumerate(
+            zip(heads.quantities, heads.units, heads.better, heads.methods, metrics.values, strict=True)
         )
     ]
 
@@ -80,6 +81,7 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
         "direction": estimate.direction,
         "unit": estimate.unit,
         "better": estimate.better,
+        "method": estimate.method,
         "n": estimate.n,
         "mean": finite(estimate.mean),
         "min": finite(estimate.min),
@@ -99,6 +101,7 @@ def _levels_figure(each: LevelsFigure) -> Mapping[str, object]:
         "measure": each.measure,
         **quantity(each.metric),
         "unit": each.unit,
+        "method": each.method,
         "over": each.over,
         "levels": list(each.levels),
         "cell": dict(each.cell),

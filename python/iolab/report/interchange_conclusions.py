@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
-from iolab.analysis.types import Analysis, Effect, Finding, Interval, Onset
+from iolab.analysis.forwarding_types import Onset
+from iolab.analysis.types import Analysis, Effect, Finding, Interval
 from iolab.report.interchange_packets import finite, quantity
 from iolab.report.stated import warned
 from iolab.report.words import EN, Words
@@ -94,6 +95,7 @@ def _cell(each: CellComparison) -> Document:
         "n": [each.n_a, each.n_b],
         "mean": [finite(each.mean_a), finite(each.mean_b)],
         "limited_by": [list(each.limited_a), list(each.limited_b)],
+        "method": [each.method_a, each.method_b],
         "ratio_bound": each.ratio_bound,
         **_ratio(each),
     }

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from iolab.analysis.types import Analysis, CellEstimates, Estimate, Finding, Onset, Outlier, cell_key
+from iolab.analysis.forwarding_types import Onset
+from iolab.analysis.types import Analysis, CellEstimates, Estimate, Finding, Outlier, cell_key
 from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.names import Names

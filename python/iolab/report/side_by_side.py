@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
+from iolab.analysis.unlike import OTHER_METHOD
 from iolab.report import numbers, sentences
 from iolab.report.names import Names, names
 from iolab.report.readme import MARKDOWN
@@ -128,6 +129,8 @@ def _compared(cell: CellComparison, words: Words) -> str:
     limited = dict.fromkeys((*cell.limited_a, *cell.limited_b))
     if limited:
         return words.compare.only_bounds.format(limits=limits(tuple(limited), words))
+    if cell.ratio is None and cell.method_a != cell.method_b:
+        return words.table.incomparable_names[OTHER_METHOD]
     return _verdict(cell.p_value, words)
 
 

@@ -11,6 +11,7 @@ from iolab.analysis.forwarding_types import Verdict
 from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
 from iolab.record import dimensions
 from iolab.record.dimensions import Dimensions, Quantity
+from iolab.record.metric import method_name
 from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
 from iolab.report.words import EN, Words
@@ -22,7 +23,7 @@ _ESTIMATE_HEAD = (
     "metric", *dimensions.names(), "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method",
     "is_baseline", "ratio",
     "ratio_ci_low", "ratio_ci_high", "p_value", "outliers", "mean_without_outliers", "ratio_without_outliers",
-    "bounds", "limited_by", "ratio_bound",
+    "bounds", "limited_by", "ratio_bound", "method",
 )  # fmt: skip
 _LEVELS_HEAD = ("metric", "over", "levels", "statistic")
 _TRIAL_HEAD = ("block", "began", "status", "reason", "warnings", "limited_by")
@@ -70,7 +71,7 @@ def _ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
 def _level_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
     """Figures over the levels of a factor."""
     yield ("measure", *map(_safe, factors), *_LEVELS_HEAD, "unit", "n", "mean", "min", "max", "ci_low", "ci_high",
-           "left_out_blocks", "limited_by")  # fmt: skip
+           "left_out_blocks", "limited_by", "method")  # fmt: skip
     for each in analysis.levels_figures:
         figures = map(_number, (each.mean, each.min, each.max))
         yield (
@@ -81,6 +82,7 @@ def _level_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
             *_ends(each.ci),
             str(each.left_out),
             " ".join(each.limited_by),
+            method_name(each.method),
         )
 
 
@@ -180,6 +182,7 @@ def _estimate(estimate: Estimate, reference: bool) -> tuple[str, ...]:
         str(estimate.bounds),
         " ".join(estimate.limited_by),
         estimate.ratio_bound or "",
+        method_name(estimate.method),
     )
 
 

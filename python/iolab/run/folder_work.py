@@ -12,6 +12,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.lab.kernels import HERE
 from iolab.plan.planning import missing_steps
 from iolab.plan.types import Plan
+from iolab.record.metric import Method, method_name
 from iolab.record.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.calibration import decode_calibration
@@ -19,11 +20,13 @@ from iolab.run.durations import remember
 from iolab.run.hosts.host_facts import changed_facts, facts_of
 from iolab.run.observer import Observer
 from iolab.run.session import Host, Session
+from iolab.statements.notes import MethodsRaised
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.folder import RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
 from iolab.trial.guest_warnings import EMULATED_CPU
+from iolab.trial.methods import version_of
 
 
 def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent: Path, clock: Clock) -> Path:
@@ -108,6 +111,22 @@ def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
             "the host that it was measured on, unchanged",
             "begin a new run here and `iolab compare` the two",
         )
+
+
+def raised_methods(run: StoredRun) -> tuple[MethodsRaised, ...]:
+    """Return which metrics of a run would have other method versions in new trials."""
+    heads = {(trial.measure, trial.kind, trial.result.metrics.heads): None for trial in run.trials}
+    found: dict[tuple[str, Method, int], dict[str, None]] = {}
+    for measure, kind, own in heads:
+        for of, stored in zip(own.quantities, own.methods, strict=True):
+            if stored != (newest := version_of(of.name, kind)):
+                found.setdefault((measure, stored, newest), {})[of.name] = None
+    return tuple(
+        MethodsRaised(
+            measure=measure, metrics=tuple(metrics), stored=method_name(stored), newest=method_name(newest)
+        )
+        for (measure, stored, newest), metrics in found.items()
+    )
 
 
 def work_on(

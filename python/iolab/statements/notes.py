@@ -64,6 +64,50 @@ class BoundsLeftOut(Warning):
     limits: tuple[Name, ...]
 
 
+class MethodsMixed(Warning):
+    """Metrics of a run are by several versions of their methods, which are not pooled and not compared."""
+
+    code = "methods-mixed"
+    measure: Name
+    metrics: tuple[Name, ...]
+    older: tuple[Name, ...]
+    """Older versions, or unknown."""
+    newest: Name
+    older_cells: int
+    """Cells that have trials by an older version alone."""
+    left_out: int
+    """Trials by an older version than others of their cell."""
+
+
+class MethodsDiffer(Warning):
+    """Metrics of two runs are by different versions of their methods, so that no difference is given."""
+
+    code = "methods-differ"
+    measure: Name
+    metrics: tuple[Name, ...]
+    first: Name
+    """Version in the first run, or unknown."""
+    second: Name
+
+
+class MethodsUnknown(Warning):
+    """Neither of two runs says by which versions of their methods its metrics are; both have one old schema."""
+
+    code = "methods-unknown"
+    trial_schema: int
+
+
+class MethodsRaised(Warning):
+    """New trials of a run would be by newer versions of methods than those that it has."""
+
+    code = "methods-raised"
+    measure: Name
+    metrics: tuple[Name, ...]
+    stored: Name
+    """Version in the run, or unknown."""
+    newest: Name
+
+
 class Unfit(Statement):
     """Why effects of factors cannot be given."""
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from iolab.record.dimensions import Quantity
 from iolab.record.encoding import Encoding, Malformed
-from iolab.record.metric import Heads, Metric, Metrics
+from iolab.record.metric import Heads, Method, Metric, Metrics
 from iolab.record.packets import PacketTrial
 from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult
 from iolab.record.verdict import Verdict
@@ -98,6 +98,8 @@ class TrialReader:
     def __init__(self) -> None:
         self._heads: dict[tuple[str, int], list[Heads]] = {}
         self._cells: dict[tuple[str, ...], Mapping[str, str]] = {}
+        self.oldest = TRIAL_SCHEMA
+        """Oldest schema of the lines that were read."""
 
     def read(self, line: bytes | str) -> TrialRecord:
         """Return the record of one line.
@@ -106,7 +108,10 @@ class TrialReader:
             StoreError: a newer version wrote it.
             Malformed: it is no record; the message says which field is wrong.
         """
-        row = _decoded(_TRIAL, line, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
+        data = line.encode() if isinstance(line, str) else line
+        version = version_of(data)
+        row = _decoded(_TRIAL, data, version, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
+        self.oldest = min(self.oldest, version)
         heads = self._heads_of(row)
         limits = {at: each.limited_by for at, each in enumerate(row.metrics) if each.limited_by}
         result = TrialResult(
@@ -137,7 +142,7 @@ class TrialReader:
         """Return what the metrics of a line are of, as earlier lines have it where they measured the same."""
         known = self._heads.setdefault((row.measure, len(row.metrics)), [])
         for heads in known:
-            if all(map(_is_of, row.metrics, heads.quantities, heads.units, heads.better)):
+            if all(map(_is_of, row.metrics, heads.quantities, heads.units, heads.better, heads.methods)):
                 return heads
         try:
             known.append(Metrics(row.metrics).heads)
@@ -146,9 +151,14 @@ class TrialReader:
         return known[-1]
 
 
-def _is_of(metric: Metric, of: Quantity, unit: str, better: str) -> bool:
+def _is_of(metric: Metric, of: Quantity, unit: str, better: str, method: Method) -> bool:
     same = metric.dimensions is of.dimensions or metric.dimensions == of.dimensions
-    return same and (metric.name, metric.unit, metric.better) == (of.name, unit, better)
+    return same and (metric.name, metric.unit, metric.better, metric.method) == (
+        of.name,
+        unit,
+        better,
+        method,
+    )
 
 
 def encode_packets(packets: PacketTrial) -> bytes:
@@ -163,7 +173,8 @@ def decode_packets(text: bytes) -> PacketTrial:
         StoreError: a newer version wrote it.
         Malformed: it is something else; the message says which field is wrong.
     """
-    return _decoded(_PACKETS, text, PACKETS_STEPS, PACKETS_SCHEMA, "samples").packets
+    version = version_of(text)
+    return _decoded(_PACKETS, text, version, PACKETS_STEPS, PACKETS_SCHEMA, "samples").packets
 
 
 def encode_command(record: CommandRecord) -> str:
@@ -180,8 +191,6 @@ def decode_command(line: bytes | str) -> CommandRecord:
     return _COMMAND.decode(line)
 
 
-def _decoded(encoding: Encoding[T], text: str | bytes, steps: Steps, schema: int, what: str) -> T:
+def _decoded(encoding: Encoding[T], data: bytes, version: int, steps: Steps, schema: int, what: str) -> T:
     """Return a record, whatever schema it has."""
-    data = text.encode() if isinstance(text, str) else text
-    version = version_of(data)
     return encoding.decode(data if version == schema else upgraded(data, version, steps, schema, what))

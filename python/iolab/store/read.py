@@ -46,7 +46,8 @@ def load_run(folder: Path) -> StoredRun:
         raise StoreError(f"reading the run {folder}: {error}") from error
     notes: list[Warning] = []
     records = records_folder(folder)
-    trials = _read_lines(records / TRIALS, TrialReader().read, notes)
+    reader = TrialReader()
+    trials = _read_lines(records / TRIALS, reader.read, notes)
     commands = _read_lines(records / COMMANDS, decode_command, notes)
     if records != folder:
         trials = _as_kept(folder, plan, trials)
@@ -62,6 +63,7 @@ def load_run(folder: Path) -> StoredRun:
         trials=tuple(trials),
         commands=tuple(commands),
         status=RunStatus.COMPLETE if complete else RunStatus.PARTIAL,
+        trial_schema=reader.oldest,
         joined_late=_joined_late(folder, trials),
         notes=tuple(notes),
     )

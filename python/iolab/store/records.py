@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "Samples", "StoredRun", "TrialRecord"]
 
-TRIAL_SCHEMA = 2
-"""Version of a line in trials.jsonl; a change of a metric's meaning raises it."""
+TRIAL_SCHEMA = 3
+"""Version of a line in trials.jsonl; a change of a metric's meaning raises the version of its method instead."""
 PACKETS_SCHEMA = 2
 """Version of what is stored of a packet trial beside its line."""
 
@@ -88,7 +88,7 @@ class StoredRun:
     status: RunStatus
     """Complete when every step of the plan has a record."""
     trial_schema: int = TRIAL_SCHEMA
-    """Version of its trials' lines."""
+    """Oldest schema of its trials' lines, as they are in the file."""
     joined_late: int = 0
     """Trials that `iolab extend` added to blocks which had been measured before: not done in turn with the others."""
     notes: tuple[Warning, ...] = field(default=())

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Instrument, Part, call_part, measure_beside
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
+from iolab.trial.methods import with_methods
 
 MOST_WRONG = 3
 """Figures that are no numbers, as many as a failure names."""
@@ -36,7 +38,7 @@ def measure_once(site: Site, measure: Measure) -> Measured:
         raise Failed(NotMeasured(kind=kind.name, returned=type(measured).__name__))
     if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
         raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
-    return measured
+    return replace(measured, metrics=with_methods(measured.metrics, kind.name))
 
 
 def instruments_of(site: Site, measure: Measure) -> Mapping[str, Instrument]:

@@ -105,13 +105,6 @@ def test_cells_of_one_run_only_are_listed(make_run: MakeRun) -> None:
     assert [dict(lone.cell) for lone in found.only_b] == [{"mtu": "4500"}]
 
 
-def test_other_versions_of_trials_are_refused(make_run: MakeRun, random: np.random.Generator) -> None:
-    """A metric may have changed its meaning: the error names both versions."""
-    a, b = pair(make_run, random, 1)
-    with pytest.raises(InputError, match="version 2 and of version 9"):
-        compare(a, replace(b, trial_schema=9))
-
-
 def test_other_units_are_refused(make_run: MakeRun) -> None:
     """The error names the metric and both units."""
     a = stored("a", make_run({"a": "x"}, 3, lambda *_: {"rtt_mean": (1.0, "ms")}))

@@ -7,7 +7,8 @@ import pytest
 from tests.unit.analysis.conftest import make_run
 
 from iolab.analysis import analyse
-from iolab.analysis.published import lay_beside, parse_published, wanted_summaries
+from iolab.analysis.published import lay_beside, wanted_summaries
+from iolab.analysis.published_file import parse_published
 from iolab.errors import InputError
 from iolab.experiment import load
 from iolab.plan.types import Plan

@@ -186,6 +186,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "direction",
         "unit",
         "better",
+        "method",
         "n",
         "mean",
         "min",
@@ -206,6 +207,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "unit": "bit/s",
         "limited_by": "",
         "better": "",
+        "method": 1,
     }
     assert document["forwarding"] == []
     assert all(ci is None or len(ci) == 2 for ci in (estimate["ci"] for estimate in document["estimates"]))

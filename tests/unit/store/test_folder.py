@@ -100,7 +100,7 @@ def test_a_record_of_another_schema_names_both_versions(folder: RunFolder) -> No
     """Newer files are refused, not guessed at."""
     path = folder.path / "trials.jsonl"
     path.write_text('{"schema":99}\n')
-    with pytest.raises(StoreError, match=r"trials\.jsonl:1: .*schema is 99.*reads 1 to 2; use an iolab"):
+    with pytest.raises(StoreError, match=r"trials\.jsonl:1: .*schema is 99.*reads 1 to 3; use an iolab"):
         load_run(folder.path)
 
 

@@ -10,6 +10,7 @@ from iolab.statements.failures import OtherFailure
 from iolab.statements.in_words import WarningInWords
 from iolab.statements.warnings import Emulated
 from iolab.store.upgrade.steps import (
+    ANYTHING,
     INTEGER,
     NUMBER,
     TEXT,
@@ -56,6 +57,36 @@ _LINE_1 = record(
 )
 """Metrics are by name, labels in square brackets; reasons and warnings are sentences; the measure's kind, direction
 and digest without the direction are not there."""
+_METRIC_2 = record(
+    {"name": TEXT, "unit": TEXT, "value": NUMBER},
+    {"dimensions": by_name(ANYTHING), "limited_by": TEXT, "better": TEXT},
+)
+_LINE_2 = record(
+    {
+        "schema": INTEGER,
+        "key": TEXT,
+        "measure": TEXT,
+        "kind": TEXT,
+        "direction": TEXT,
+        "rest": TEXT,
+        "block": INTEGER,
+        "cell": by_name(TEXT),
+        "wall": TEXT,
+        "status": TEXT,
+        "reason": or_none(by_name(ANYTHING)),
+        "begin_ns": INTEGER,
+        "end_ns": INTEGER,
+        "measured_ns": INTEGER,
+        "metrics": many(_METRIC_2),
+        "warnings": many(by_name(ANYTHING)),
+    },
+    {
+        "verdict": or_none(by_name(ANYTHING)),
+        "guests": by_name(by_name(ANYTHING)),
+        "sets_each_load": YES_OR_NO,
+    },
+)
+"""The method versions of metrics are not there."""
 _UNITS = {"pps": "frame/s"}
 _LABELLED = re.compile(r"([^\[]*)\[(?:(?P<percent>[\d.e+-]+) %)?(?:^| ?)(.*)\]")
 _THREAD_AT_PORT = re.compile(r"(generator|receiver|napi)(?: ([^ ]+))?")
@@ -79,6 +110,14 @@ def from_1(line: Json) -> Json:
         "metrics": metrics_of(line["metrics"]),
         "warnings": [_warning(each) for each in line["warnings"]],
     }
+
+
+def from_2(line: Json) -> Json:
+    """Return a line of schema 2 as schema 3 has it: by which version of its method each metric is, is unknown."""
+    for metric in line["metrics"]:
+        metric["method"] = None
+    line["schema"] = 3
+    return line
 
 
 def said(reason: str | None) -> Json | None:
@@ -159,4 +198,7 @@ def _warning(old: Json) -> Json:
     return {"code": WarningInWords.code, "was": old["code"], "said": old["text"], "advice": old["advice"]}
 
 
-TRIAL_STEPS: Steps = {1: Step(SchemaValidator(_LINE_1), from_1)}
+TRIAL_STEPS: Steps = {
+    1: Step(SchemaValidator(_LINE_1), from_1),
+    2: Step(SchemaValidator(_LINE_2), from_2),
+}

@@ -1,0 +1,271 @@
+"""The methods that metrics are computed by: the version of each, and the code behind it. One table.
+
+When the meaning or the computation of a metric changes, the version of its row rises: docs/reference/compatibility.md.
+A test compares the code behind each row with what was recorded when its version was set (scripts/method_versions.py).
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+
+from iolab.parts.registry import instrument_kinds, measure_kinds
+from iolab.record.metric import Metric, Metrics
+
+FIRST_VERSION = 1
+"""Of a method that no row names: of another package that does not say which version its methods have."""
+PACKETS = ("forwarding", "load-curve", "latency")
+"""Kinds of measure that send frames of the agent's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricMethod:
+    """How some metrics are computed."""
+
+    name: str
+    """Of the row: what CHANGELOG and scripts/method_versions.py call it."""
+    metrics: tuple[str, ...]
+    """Names of metrics; * stands for any part of a name."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of measure whose metrics these are; none: an instrument gives them, whatever is measured."""
+    version: int = FIRST_VERSION
+    """Rises by one with each change of the meaning or the computation."""
+    code: tuple[str, ...]
+    """What computes them: module:name of a function, a class or a method, with all that it calls in `iolab.trial`
+    unless it ends with !; and Rust as path, or path:function. What only carries a figure on need not be named."""
+
+
+_SENT = ("crates/engine/src/schedule.rs", "crates/engine/src/pacer/mod.rs")
+_RECEIVED = (
+    "crates/engine/src/receiver/flow.rs", "crates/engine/src/receiver/mod.rs", "crates/engine/src/receiver/window.rs",
+    "crates/frame/src/stamp.rs",
+)  # fmt: skip
+_LOAD = (
+    "iolab.trial.packets.load:LoadBench._record!", "iolab.trial.packets.balance:offered_frames",
+    "iolab.trial.packets.stalls:excused_frames", "iolab.trial.packets.stalls:calm_frames", *_SENT, *_RECEIVED,
+)  # fmt: skip
+_HISTOGRAM = ("iolab.trial.histograms:quantile", "crates/engine/src/histogram.rs")
+_STREAM = (
+    "iolab.trial.streams.figures:flow_metrics", "iolab.trial.streams.iperf3:flow_reports",
+    "iolab.trial.streams.iperf3:client_argv", "iolab.trial.streams.iperf3:server_argv",
+)  # fmt: skip
+_SEARCH = (
+    "iolab.trial.packets.forwarding:_metrics!", "iolab.lab.packets.frames:bps_l1", "iolab.lab.packets.frames:bps_l2",
+    "iolab.trial.search.steady:find_steady", "iolab.trial.search.fast:Fast", "iolab.trial.search.mlr:Mlr",
+    "iolab.trial.search.bisect:Bisect",
+)  # fmt: skip
+_WATCH = (
+    "iolab.trial.instruments.watched:_metrics", "crates/engine/src/monitor/observer.rs",
+    "crates/engine/src/monitor/bins.rs", *_HISTOGRAM,
+)  # fmt: skip
+_DISK = (
+    "iolab.trial.disk.figures:metrics_of", "iolab.trial.disk.own:own_figures",
+    "iolab.trial.disk.packaged:parse_hdparm", "iolab.trial.disk.packaged:parse_bonnie",
+    "iolab.trial.disk.fio_report:figure_of", "iolab.trial.disk.fio_jobs:jobs_of", "crates/disk/src/bonnie/large.rs",
+    "crates/disk/src/bonnie/small.rs", "crates/disk/src/bonnie/seeks.rs", "crates/disk/src/hdparm.rs",
+    "crates/disk/src/thput.rs", "crates/disk/src/phase.rs",
+)  # fmt: skip
+_ROUND_TRIPS = ("iolab.trial.round_trips.requests:requests_of", *_HISTOGRAM)
+_PING = ("iolab.trial.round_trips.figures:ping_metrics", *_ROUND_TRIPS,
+         "crates/roundtrip/src/probes.rs", "crates/roundtrip/src/echo.rs")  # fmt: skip
+_TRANSACTIONS = ("iolab.trial.round_trips.figures:transaction_metrics", *_ROUND_TRIPS,
+                 "crates/roundtrip/src/transactions.rs")  # fmt: skip
+
+METHODS: tuple[MetricMethod, ...] = (
+    # of streams
+    MetricMethod(name="stream-rate", metrics=("received_bps", "sent_bps"), kinds=("stream",), code=_STREAM),
+    MetricMethod(name="stream-fairness", metrics=("fairness",), kinds=("stream",), code=_STREAM),
+    MetricMethod(name="stream-loss", metrics=("loss_ratio",), kinds=("stream",), code=_STREAM),
+    MetricMethod(name="stream-jitter", metrics=("jitter_ns",), kinds=("stream",), code=_STREAM),
+    MetricMethod(name="stream-retransmits", metrics=("retransmits",), kinds=("stream",), code=_STREAM),
+    MetricMethod(name="stream-rtt", metrics=("rtt_mean_ns",), kinds=("stream",), code=_STREAM),
+    MetricMethod(
+        name="stream-program-cpu", metrics=("cpu_from_ratio", "cpu_to_ratio"), kinds=("stream",), code=_STREAM
+    ),
+    MetricMethod(
+        name="stream-unread", metrics=("unread_ratio",), kinds=("stream",),
+        code=("iolab.trial.streams.counters:unread_metric", "iolab.trial.streams.counters:arrivals"),
+    ),
+    MetricMethod(
+        name="stream-in-flight", metrics=("in_flight_bytes",), kinds=("stream",),
+        code=("iolab.trial.streams.in_flight:in_flight", "crates/samplers/src/sockets/message.rs"),
+    ),
+    MetricMethod(
+        name="stream-host-cpu", metrics=("host_cpu_ratio", "host_steal_ratio"), kinds=("stream",),
+        code=("iolab.trial.streams.counters:cpu_metrics", "crates/samplers/src/cpu/mod.rs"),
+    ),
+    # of frames of the agent's own
+    MetricMethod(
+        name="searched-rate",
+        metrics=(
+            "forwarded_fps", "forwarded_strict_fps", "forwarded_per_direction_fps", "forwarded_bps_l?", "lower_fps",
+            "upper_fps", "conditional_fps", "sustained_fps", "ci_low_fps", "ci_high_fps", "search_*_fps",
+        ),
+        kinds=("forwarding",), code=(*_SEARCH, *_LOAD),
+    ),
+    MetricMethod(
+        name="search-effort", metrics=("search_seconds", "load_trials", "perturbed_trials"), kinds=("forwarding",),
+        code=("iolab.trial.packets.forwarding:_metrics!", "iolab.trial.packets.forwarding:search!"),
+    ),
+    MetricMethod(
+        name="load-rate", metrics=("offered_fps", "forwarded_fps", "unsent_ratio", "rate_fps"),
+        kinds=("load-curve", "latency"),
+        code=(
+            "iolab.trial.packets.load_curve:_step!", "iolab.trial.packets.load_curve:_highest",
+            "iolab.trial.packets.latency:measure_latency!", "iolab.record.load:LoadRecord", *_LOAD,
+        ),
+    ),
+    MetricMethod(
+        name="frame-loss", metrics=("loss_ratio",), kinds=PACKETS,
+        code=("iolab.trial.packets.figures:mean_loss", "iolab.record.search:LoadResult", *_LOAD),
+    ),
+    MetricMethod(
+        name="frame-latency", metrics=("latency_*_ns",), kinds=("load-curve", "latency"),
+        code=(
+            "iolab.trial.packets.figures:latency_metrics", "iolab.trial.histograms:summary",
+            "iolab.trial.histograms:merged", *_HISTOGRAM, *_SENT, *_RECEIVED,
+        ),
+    ),
+    MetricMethod(
+        name="frame-order", metrics=("reordered_frames", "duplicate_frames"), kinds=("latency",),
+        code=("iolab.trial.packets.load:_disorder", *_RECEIVED),
+    ),
+    MetricMethod(
+        name="frame-balance", metrics=("unexplained_frames", "balanced_ratio"), kinds=PACKETS,
+        code=("iolab.trial.packets.figures:balance_metrics", "iolab.trial.packets.balance:balances"),
+    ),
+    MetricMethod(
+        name="frame-cpu", metrics=("thread_cpu_ratio", "cpu_busy_ratio", "host_cpu_ratio", "host_steal_ratio"),
+        kinds=PACKETS,
+        code=(
+            "iolab.trial.packets.figures:use_metrics", "iolab.trial.counters.cpu_use:cpu_uses",
+            "iolab.trial.counters.cpu_use:thread_uses", "crates/samplers/src/cpu/mod.rs",
+        ),
+    ),
+    # of round trips
+    MetricMethod(name="ping-rtt", metrics=("rtt_*_ns", "round_trips_per_min"), kinds=("ping",), code=_PING),
+    MetricMethod(name="ping-loss", metrics=("loss_ratio",), kinds=("ping",), code=_PING),
+    MetricMethod(
+        name="ping-counts", metrics=("requests_sent", "duplicate_answers", "reordered_answers"), kinds=("ping",),
+        code=_PING,
+    ),
+    MetricMethod(
+        name="transaction-rate", metrics=("transactions_per_s", "transactions"), kinds=("rr",), code=_TRANSACTIONS
+    ),
+    MetricMethod(
+        name="transaction-latency", metrics=("transaction_*_ns", "connect_*_ns", "round_trips_per_min"),
+        kinds=("rr",), code=_TRANSACTIONS,
+    ),
+    MetricMethod(name="transaction-loss", metrics=("loss_ratio",), kinds=("rr",), code=_TRANSACTIONS),
+    # of disks
+    MetricMethod(name="disk-rate", metrics=("disk_bytes_per_s", "disk_operations_per_s"), kinds=("disk",), code=_DISK),
+    MetricMethod(name="disk-latency", metrics=("disk_latency_*_ns",), kinds=("disk",), code=_DISK),
+    MetricMethod(name="disk-queue", metrics=("disk_under_way",), kinds=("disk",), code=_DISK),
+    MetricMethod(name="disk-program-cpu", metrics=("disk_cpu_ratio",), kinds=("disk",), code=_DISK),
+    MetricMethod(
+        name="disk-layers", metrics=("disk_layer_*",), kinds=("disk",),
+        code=("iolab.trial.disk.ledger:layer_metrics", "iolab.trial.disk.layers:of_block_layer",
+              "iolab.trial.disk.layers:of_process", "iolab.trial.disk.layers:of_sockets",
+              "iolab.trial.disk.layers:of_monitor"),
+    ),
+    MetricMethod(
+        name="disk-flush", metrics=("disk_blocks_acknowledged", "disk_blocks_kept"), kinds=("disk",),
+        code=("iolab.trial.disk.flush_check:_metrics", "iolab.trial.disk.flush_check:stamps_of",
+              "crates/disk/src/stamps.rs"),
+    ),
+    MetricMethod(
+        name="iscsi-session", metrics=("iscsi_agreed_bytes", "iscsi_asked_bytes"), kinds=("disk",),
+        code=("iolab.trial.disk.sessions:session_metrics",),
+    ),
+    # of programs
+    MetricMethod(
+        name="program-time", metrics=("elapsed_s", "cpu_user_s", "cpu_system_s"), kinds=("command",),
+        code=("iolab.trial.programs.measure:_own",),
+    ),
+    # of instruments, with any measure
+    MetricMethod(
+        name="watch-counts", metrics=("watched_bytes", "watched_frames"), code=_WATCH
+    ),
+    MetricMethod(
+        name="watch-windows",
+        metrics=("window_rate_*_bps", "idle_ratio", "dispersion_index", "stolen_windows_ratio"),
+        code=(*_WATCH, "iolab.trial.instruments.watched:_stolen_metrics"),
+    ),
+    MetricMethod(
+        name="watch-fairness", metrics=("window_fairness_index",),
+        code=("iolab.trial.instruments.watched:_fairness", "iolab.trial.instruments.windows:unpack",
+              "crates/engine/src/monitor/bins.rs"),
+    ),
+    MetricMethod(
+        name="watch-trains", metrics=("train_*", "gap_*_ns"), code=(*_WATCH, "crates/engine/src/monitor/trains.rs")
+    ),
+    MetricMethod(
+        name="watch-buckets",
+        metrics=("burst_bytes", "line_buffer_bytes", "line_busy_ratio", "predicted_loss_ratio"),
+        code=(*_WATCH, "crates/engine/src/monitor/curve.rs", "crates/engine/src/monitor/buffer.rs",
+              "crates/engine/src/monitor/line.rs"),
+    ),
+    MetricMethod(
+        name="wire-lateness", metrics=("wire_late_frames", "wire_late_ratio", "pacer_lost_ratio"),
+        code=("iolab.trial.instruments.wires:late_frames", "crates/engine/src/impairment/catch_up.rs"),
+    ),
+    MetricMethod(
+        name="queue-share", metrics=("queue_ratio",),
+        code=("iolab.trial.instruments.queues:shares", "iolab.trial.instruments.queues:frames_by_queue"),
+    ),
+    MetricMethod(
+        name="capture-counts",
+        metrics=("captured_frames", "capture_lost_frames", "capture_overwritten_frames"),
+        code=("iolab.trial.instruments.capture:_metrics", "crates/traffic/src/capture/mod.rs"),
+    ),
+    MetricMethod(
+        name="profile", metrics=("profile_*", "profiler_cpu_ratio"),
+        code=("iolab.trial.instruments.stacks:function_metrics", "iolab.trial.instruments.stacks:stacks_in",
+              "iolab.trial.instruments.profile:_cost"),
+    ),
+    MetricMethod(
+        name="lock-waits", metrics=("lock_wait_ns",),
+        code=("iolab.trial.instruments.stacks:wait_metrics", "iolab.trial.instruments.stacks:waits_in"),
+    ),
+    # of programs, as the user names them
+    MetricMethod(
+        name="program-figure", metrics=("*",), kinds=("command",),
+        code=("iolab.trial.programs.measure:_figures", "iolab.trial.programs.figures:figures_in"),
+    ),
+)  # fmt: skip
+"""The table. Of the rows that have a metric the first counts."""
+
+
+def with_methods(metrics: Iterable[Metric], kind: str) -> Metrics:
+    """Return the metrics of a trial of a kind of measure with the versions of today's methods."""
+    return Metrics(replace(metric, method=version_of(metric.name, kind)) for metric in metrics)
+
+
+@cache
+def version_of(metric: str, kind: str) -> int:
+    """Return the version of the method by which trials of a kind get a metric today.
+
+    What the kind's own row says takes precedence, then the table here, then the rows of instruments.
+    """
+    row = measure_kinds().get(kind)
+    if row is not None and metric in row.methods:
+        return row.methods[metric]
+    found = method_of(metric, kind)
+    if found is not None:
+        return found.version
+    stated = (one.methods for one in instrument_kinds().values() if metric in one.methods)
+    return next(stated, {metric: FIRST_VERSION})[metric]
+
+
+def method_of(metric: str, kind: str) -> MetricMethod | None:
+    """Return the row of the table for a metric of a kind of measure; None: no row has it."""
+    return next(
+        (row for row in METHODS if (not row.kinds or kind in row.kinds) and _pattern(row).fullmatch(metric)),
+        None,
+    )
+
+
+@cache
+def _pattern(row: MetricMethod) -> re.Pattern[str]:
+    words = (re.escape(name).replace(r"\*", ".+").replace(r"\?", ".") for name in row.metrics)
+    return re.compile("|".join(words))

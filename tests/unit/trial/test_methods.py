@@ -1,0 +1,107 @@
+"""The table of methods: every metric has a row, and every trial's metrics have the versions of today."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import iolab.trial
+from iolab.record.metric import Metric
+from iolab.trial import methods
+from iolab.trial.methods import METHODS, method_of, version_of, with_methods
+
+ROOM = Path(iolab.trial.__file__).parent
+KINDS = sorted({kind for row in METHODS for kind in row.kinds})
+
+
+def metric_names() -> Iterator[str]:
+    """Yield the names that the code gives metrics; what stands in an f-string is x.
+
+    Of names that begin with a variable, the calls that give it are looked at: `_times("rtt", ...)`.
+    """
+    for path in sorted(ROOM.rglob("*.py")):
+        module = ".".join(["iolab.trial", *path.relative_to(ROOM).with_suffix("").parts])
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="Metric"), args=[ast.Constant(value=str(name)), *_]):
+                    yield name
+                case ast.Call(func=ast.Name(id="_times"), args=[ast.Constant(value=str(name)), *_]):
+                    yield f"{name}_p50_ns"
+                case ast.Call(
+                    func=ast.Name(id="Metric"), args=[ast.JoinedStr(values=[ast.Constant(), *_] as parts), *_]
+                ):
+                    yield "".join(
+                        str(part.value) if isinstance(part, ast.Constant) else "x" for part in parts
+                    )
+                case ast.Call(func=ast.Name(id="Metric"), args=[ast.Name(id=name), *_]) if name.isupper():
+                    yield getattr(import_module(module), name)
+                case _:
+                    pass
+
+
+@pytest.mark.parametrize("name", sorted(set(metric_names())))
+def test_every_metric_has_a_row(name: str) -> None:
+    """The row that takes whatever a user names is none of them."""
+    rows = {row.name for kind in KINDS if (row := method_of(name, kind)) is not None}
+    assert rows - {"program-figure"}, f"{name}: add a row to METHODS in python/iolab/trial/methods.py"
+
+
+def test_names_of_rows_are_unique_and_versions_count_from_1() -> None:
+    """CHANGELOG and the record name methods by them."""
+    assert len({row.name for row in METHODS}) == len(METHODS)
+    assert all(row.version >= 1 for row in METHODS)
+
+
+@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
+def test_no_row_hides_another(row: methods.MetricMethod) -> None:
+    """Of the rows that have a metric the first counts: each name of each row finds its own row."""
+    for kind in row.kinds or ("no kind of iolab",):
+        for name in row.metrics:
+            assert method_of(name.replace("*", "x").replace("?", "1"), kind) is row
+
+
+def test_the_same_name_is_another_method_in_another_kind() -> None:
+    """Loss of datagrams, of frames, of echoes and of transactions."""
+    found = {kind: method_of("loss_ratio", kind) for kind in ("stream", "latency", "ping", "rr")}
+    assert len({row.name for row in found.values() if row}) == 4
+
+
+def test_the_metrics_of_a_trial_have_the_versions_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they said before."""
+    raised = tuple(
+        SimpleNamespace(**{**{f: getattr(row, f) for f in ("name", "metrics", "kinds")}, "version": 7})
+        if row.name == "stream-jitter"
+        else row
+        for row in METHODS
+    )
+    monkeypatch.setattr(methods, "METHODS", raised)
+    monkeypatch.setattr(methods, "_pattern", methods._pattern.__wrapped__)
+    monkeypatch.setattr(methods, "version_of", version_of.__wrapped__)
+    found = with_methods(
+        [Metric("jitter_ns", "ns", 1.0), Metric("received_bps", "bit/s", 1.0, method=9)], "stream"
+    )
+    assert [metric.method for metric in found] == [7, 1]
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind and an instrument of another package that state versions."""
+
+    def kinds(stated: Mapping[str, int]) -> Mapping[str, SimpleNamespace]:
+        return {"theirs": SimpleNamespace(methods=stated)}
+
+    monkeypatch.setattr(methods, "measure_kinds", lambda: kinds({"theirs_per_s": 3, "queue_ratio": 4}))
+    monkeypatch.setattr(methods, "instrument_kinds", lambda: kinds({"switches_per_s": 5}))
+
+
+@pytest.mark.parametrize(
+    ("metric", "version"),
+    [("theirs_per_s", 3), ("queue_ratio", 4), ("switches_per_s", 5), ("unheard_of", 1), ("idle_ratio", 1)],
+)
+@pytest.mark.usefixtures("rows")
+def test_another_packages_row_states_its_versions(metric: str, version: int) -> None:
+    """Its own take precedence over the table; what nobody states is 1."""
+    assert version_of.__wrapped__(metric, "theirs") == version
