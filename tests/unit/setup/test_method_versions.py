@@ -1,0 +1,157 @@
+"""A metric's code that changes without a raised version fails here; what changes nothing does not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from code_digests import Code
+from method_versions import CHANGELOG, RECORD, changes, recorded, without_line, written
+
+from iolab.trial.methods import METHODS
+
+ROOT = Path(__file__).parents[3]
+FIGURES = "python/iolab/trial/streams/figures.py"
+HISTOGRAM = "crates/engine/src/histogram.rs"
+BEFORE = recorded((ROOT / RECORD).read_text())
+
+
+def text(path: str) -> str:
+    """Return a file of the tree."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def changed(path: str, old: str, new: str) -> Mapping[str, str]:
+    """Return the tree's file with a change, which must be one."""
+    assert old in text(path)
+    return {path: text(path).replace(old, new)}
+
+
+def found(tree: Mapping[str, str]) -> list[str]:
+    """Return the methods whose code is not as recorded."""
+    return sorted(one.method.name for one in changes(METHODS, Code(ROOT, tree), BEFORE))
+
+
+def test_the_code_behind_every_method_is_as_recorded_when_its_version_was_set() -> None:
+    """Where it is not, the message says what to do."""
+    assert [str(one) for one in changes(METHODS, Code(ROOT), BEFORE)] == []
+
+
+def test_every_raised_version_has_a_line_in_the_changelog() -> None:
+    """Under "Figures may change"."""
+    assert list(without_line(METHODS, (ROOT / CHANGELOG).read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "method"),
+    [
+        (FIGURES, "sum(times) / len(times)", "max(times)", "stream-rtt"),
+        (FIGURES, "sum(rates) ** 2", "sum(rates)", "stream-fairness"),  # in a function that a root calls
+        ("python/iolab/trial/streams/iperf3.py", "not row.omitted", "row.omitted", "stream-rtt"),
+        ("python/iolab/trial/round_trips/figures.py", '"p50": 0.5', '"p50": 0.6', "ping-rtt"),  # a constant
+        ("python/iolab/record/search.py", "self.lost_frames / self.offered_frames", "0.0", "frame-loss"),
+        (HISTOGRAM, "self.count", "self.sum", "ping-rtt"),
+    ],
+)  # fmt: skip
+def test_a_change_of_what_is_computed_is_found(path: str, old: str, new: str, method: str) -> None:
+    """In a root, in what it calls, in a constant, in a type, and in Rust."""
+    assert method in found(changed(path, old, new))
+
+
+def test_a_change_far_below_a_root_is_found() -> None:
+    """The search's settling is three calls below the row's code, in a module that is imported relatively."""
+    tree = changed("python/iolab/trial/search/durations.py", "SPARE = ", "SPARE = 2 * ")
+    assert found(tree) == ["searched-rate"]
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        (FIGURES, "sum(times) / len(times)", "sum(  times ) / len( times  # the mean\n )"),
+        (FIGURES, "times", "round_trips"),
+        (FIGURES, "again", "resent"),
+        (FIGURES, "Return Jain's fairness index", "Return the index"),
+        (FIGURES, "def jain_index(rates: Sequence[float]) -> float:", "def jain_index(rates: list[float]):"),
+        (FIGURES, "from iolab.record.metric import Metric", "import math\nfrom iolab.record.metric import Metric"),
+        ("python/iolab/trial/streams/iperf3.py", "counts datagrams at one end only", "has datagrams of one end"),
+        (HISTOGRAM, "//", "// see the RFC:"),
+        (HISTOGRAM, "    ", "  "),
+        (HISTOGRAM, "pub fn", "pub(crate) fn"),
+        (HISTOGRAM, "#[cfg(test)]\nmod tests {", "#[cfg(test)]\nmod tests {\n    const MORE: u8 = 1;\n"),
+    ],
+)  # fmt: skip
+def test_a_change_of_how_code_is_written_is_none(path: str, old: str, new: str) -> None:
+    """Formatting, comments, names of locals, docstrings, annotations, imports, texts of errors, visibility, tests."""
+    assert found(changed(path, old, new)) == []
+
+
+def test_code_that_moved_is_the_same_code() -> None:
+    """A function in another module, and that module in another package."""
+    figures = text(FIGURES)
+    at = figures.index("def jain_index"), figures.index("def _udp_metrics")
+    moved = {
+        FIGURES: figures[: at[0]].replace(
+            "from iolab.trial.streams.", "from iolab.trial.shares import jain_index\nfrom iolab.trial.streams."
+        ) + figures[at[1] :],
+        "python/iolab/trial/shares.py": "from collections.abc import Sequence\n\n" + figures[at[0] : at[1]],
+    }  # fmt: skip
+    assert found(moved) == []
+    moved["python/iolab/trial/shares.py"] = moved["python/iolab/trial/shares.py"].replace("** 2", "** 3")
+    assert "stream-fairness" in found(moved)
+
+
+def test_the_message_names_the_function_and_what_to_do() -> None:
+    """Raise the version and write the line, or record that no figure can change."""
+    tree = changed(FIGURES, "sum(times) / len(times)", "max(times)")
+    (one,) = (one for one in changes(METHODS, Code(ROOT, tree), BEFORE) if one.method.name == "stream-rtt")
+    for part in (
+        "streams.figures:_tcp_metrics",
+        "raise the version in",
+        "CHANGELOG.md",
+        "--accept",
+        "--unchanged",
+    ):
+        assert part in str(one)
+
+
+def test_a_raised_version_is_to_be_recorded_and_then_all_is_well() -> None:
+    """The record is of the version and the code together."""
+    tree = changed(FIGURES, "sum(times) / len(times)", "max(times)")
+    table = tuple(replace(row, version=2) if row.name == "stream-rtt" else row for row in METHODS)
+    open_ones = {one.method.name: one.raised for one in changes(table, Code(ROOT, tree), BEFORE)}
+    assert open_ones.pop("stream-rtt")
+    assert open_ones
+    assert not any(open_ones.values())
+    after = recorded(written(table, Code(ROOT, tree)))
+    assert list(changes(table, Code(ROOT, tree), after)) == []
+
+
+def test_a_version_that_falls_is_not_accepted() -> None:
+    """It would make new figures look like those of long ago."""
+    later = replace(BEFORE, versions={**BEFORE.versions, "stream-rtt": 3})
+    (one,) = changes(METHODS, Code(ROOT), later)
+    assert (one.method.name, one.raised) == ("stream-rtt", False)
+
+
+def test_a_raised_version_without_its_line_is_named() -> None:
+    """A line elsewhere in the changelog, or of another version, is none."""
+    table = (replace(METHODS[0], version=2),)
+    head = "## [Unreleased]\n\n"
+    for text_of in (
+        f"{head}### Added\n\n- `stream-rate` 2: more\n",
+        f"{head}### Figures may change\n\n- `stream-rate` 3: more\n",
+        f"{head}### Figures may change\n\n### Fixed\n\n- `stream-rate` 2: more\n",
+    ):
+        assert len(list(without_line(table, text_of))) == 1
+    assert list(without_line(table, f"{head}### Figures may change\n\n- `stream-rate` 2: more\n")) == []
+
+
+def test_a_row_whose_code_is_not_there_is_an_error() -> None:
+    """A typing error must not make a method without code."""
+    for reference in (
+        "iolab.trial.streams.figures:no_such",
+        "crates/engine/src/none.rs",
+        f"{HISTOGRAM}:no_such",
+    ):
+        with pytest.raises(LookupError):
+            Code(ROOT).behind(reference)
