@@ -7,9 +7,10 @@ statistic was taken; every other column is a factor and holds labels.
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from iolab.aliases import Sort, aliases, give_notice
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic
 from iolab.experiment.summaries import STATISTICS
@@ -63,7 +64,7 @@ def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
     problems: list[Problem] = []
     figures: list[PublishedFigure] = []
     try:
-        heads = reader.fieldnames or []
+        heads = reader.fieldnames = _new_columns(reader.fieldnames or [], source)
         lacking = [name for name in FIXED if name not in heads]
         if lacking:
             allowed = f"the columns {', '.join(FIXED)}, and a column per factor"
@@ -83,6 +84,25 @@ def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
         nothing = Problem(source, "reading published figures", "no line with a figure", "at least one")
         raise InputError(problems or [nothing])
     return tuple(figures)
+
+
+def _new_columns(heads: Sequence[str], source: str) -> list[str]:
+    """Return the names that columns have today, with a notice of each old one.
+
+    Raises:
+        InputError: an old name is no longer accepted.
+    """
+    found = list(heads)
+    for row in aliases(Sort.CSV_COLUMN):
+        if row.old not in found or row.new in found:
+            continue
+        if not row.accepted:
+            seen, allowed = f"the column {row.old}", f"the column {row.new}"
+            advice = f"it was renamed in iolab {row.since}"
+            raise InputError([Problem(f"{source}:1", "reading published figures", seen, allowed, advice)])
+        give_notice(row, f"{source}:1")
+        found[found.index(row.old)] = row.new
+    return found
 
 
 def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Problem:

@@ -1,6 +1,7 @@
 """check, schema, new: what can be done with an experiment file without measuring."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from iolab.aliases import OldName
 from iolab.cli.console import say
 from iolab.cli.options import On, counted
 from iolab.errors import ExitCode, InputError, Problem
@@ -43,13 +45,15 @@ def check(
     """Check experiment files and say what they mean; every error of all of them at once."""
     wrong: list[InputError] = []
     correct: list[Experiment] = []
-    for file in files:
-        try:
-            correct.append(_checked(file, on))
-        except InputError as error:
-            wrong.append(error)
+    with warnings.catch_warnings(record=as_json) as noticed:
+        for file in files:
+            try:
+                correct.append(_checked(file, on))
+            except InputError as error:
+                wrong.append(error)
     if as_json:
-        say(json.dumps(_checked_json(correct, wrong), ensure_ascii=False))
+        notices = [str(each.message) for each in noticed or () if issubclass(each.category, OldName)]
+        say(json.dumps({**_checked_json(correct, wrong), "notices": notices}, ensure_ascii=False))
         return ExitCode.INPUT_WRONG if wrong else ExitCode.DONE
     for experiment in correct:
         _print_meaning(experiment)

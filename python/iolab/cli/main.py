@@ -4,7 +4,10 @@ import gc
 import os
 import sys
 import traceback
+import warnings
+from collections.abc import Callable
 from io import TextIOWrapper
+from typing import Any
 
 from typer.exceptions import Abort, TyperException
 
@@ -37,6 +40,27 @@ def collect_seldom() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; return its exit code (errors.ExitCode)."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _shown(warnings.showwarning)
+        return _run(arguments)
+
+
+def _shown(usual: Callable[..., None]) -> Callable[..., None]:
+    """Return what shows a warning: of an old name one line, as of a complaint, and once; others as usual."""
+    notices: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        aliases = sys.modules.get("iolab.aliases")  # most commands never load it
+        if aliases is None or not issubclass(category, aliases.OldName):
+            usual(message, category, *where, **more)
+        elif str(message) not in notices:
+            notices.add(str(message))
+            complain(str(message))
+
+    return show
+
+
+def _run(arguments: list[str]) -> int:
     try:
         status = int(app(arguments or ["--help"], standalone_mode=False) or ExitCode.DONE)
         sys.stdout.flush()

@@ -244,7 +244,7 @@ def report(
     path, words = locate(run), words_of(lang)
     stored = _asked(load_run(path), over, ratio)
     analysis = _analysed(stored)
-    experiment = parse(experiment_text(path), str(path / EXPERIMENT))
+    experiment = parse(experiment_text(path), str(path / EXPERIMENT), stored=True)
     if not gives_plan(experiment, stored.plan, stored.facts):
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
     if form is Format.XLSX and str(output) == "-":

@@ -16,6 +16,7 @@ from iolab.experiment.document import MOST_BYTES, Table, line_of, read
 from iolab.experiment.experiment import Experiment, Factor
 from iolab.experiment.factors import check_size, possible_paths, read_factors
 from iolab.experiment.names import name_problem
+from iolab.experiment.old_keys import rename_keys
 from iolab.experiment.other_words import instead
 from iolab.experiment.paths import GROUPS, NoSuchItem, survey
 from iolab.experiment.problems import Problems, did_you_mean, listed
@@ -70,20 +71,21 @@ def _site_of(data: bytes, source: str) -> Site:
     return site
 
 
-def parse(text: str, source: str, site: Site | None = None) -> Experiment:
-    """Check the text of an experiment file; `source` names it in messages.
+def parse(text: str, source: str, site: Site | None = None, *, stored: bool = False) -> Experiment:
+    """Check the text of an experiment file; `source` names it in messages. One that a run `stored` may be old.
 
     Raises:
         InputError: something in it is wrong; all problems are listed.
     """
-    return _parsed(text.encode("utf-8", "surrogatepass"), source, site)
+    return _parsed(text.encode("utf-8", "surrogatepass"), source, site, stored=stored)
 
 
-def _parsed(data: bytes, source: str, given: Site | None) -> Experiment:
+def _parsed(data: bytes, source: str, given: Site | None, *, stored: bool = False) -> Experiment:
     problems = Problems(source)
     document = read(data, problems)
     if document is None:
         raise problems.error()
+    rename_keys(document, problems, stored=stored)
     files = attach(document, Path(source).parent, problems)
     expand(document, problems)
     site = _own_site(document, given, problems) or given

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from iolab.experiment.counted import EACH
 from iolab.experiment.document import Items, Table
 from iolab.experiment.grammar import Lost, locate, models
+from iolab.experiment.old_keys import with_new_words
 from iolab.experiment.sections import Section, model_of, tables
 
 if TYPE_CHECKING:
@@ -74,7 +75,11 @@ class Places:
     def targets(self, path: str) -> tuple[Target, ...] | Misled:
         """Return every place a path names. A `*` passes over sections that have no such place."""
         if path not in self.known:
-            self.known[path] = self._targets(path)
+            found = self._targets(path)
+            if isinstance(found, Misled):
+                renamed = map(self._targets, with_new_words(path))
+                found = next((one for one in renamed if not isinstance(one, Misled)), found)
+            self.known[path] = found
         return self.known[path]
 
     def _targets(self, path: str) -> tuple[Target, ...] | Misled:

@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreConfig, CoreSchema, SchemaSerializer, SchemaValidator
 
+from iolab.aliases import Sort, aliases
+
 T = TypeVar("T")
 EXACT = CoreConfig(extra_fields_behavior="forbid", strict=True)
 MOST_TOLD = 3
@@ -83,4 +85,12 @@ def _exact(schema: Any, *, defaults: bool) -> Any:
     if schema.get("type") == "default" and not defaults:
         return _exact(schema["schema"], defaults=defaults)
     exact = {key: _exact(value, defaults=defaults) for key, value in schema.items()}
+    if schema.get("type") == "dataclass-args":
+        old = {row.new: row.old for row in aliases(Sort.JSON_KEY, schema["dataclass_name"])}
+        exact["fields"] = [_with_old_name(each, old.get(each["name"])) for each in exact["fields"]]
     return {**exact, "config": EXACT} if schema.get("type") == "dataclass" else exact
+
+
+def _with_old_name(field: dict[str, Any], old: str | None) -> dict[str, Any]:
+    """Return a field that is read by its old name as well."""
+    return field if old is None else {**field, "validation_alias": [[field["name"]], [old]]}

@@ -76,7 +76,7 @@ def _refuse_loss(run: StoredRun, plan: Plan) -> None:
 
 def stored_experiment(path: Path) -> Experiment:
     """Return the experiment of a run folder."""
-    return parse(experiment_text(path), str(path / EXPERIMENT))
+    return parse(experiment_text(path), str(path / EXPERIMENT), stored=True)
 
 
 def refuse_changed_plan(run: StoredRun, again: Plan) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_serializer, model_validator
 
+from iolab.aliases import new_code, new_keys
+
 CODE = "code"
 """The key that tells a stored statement's code; the others are its parameters."""
 NAME, QUOTED = "name", "quoted"
@@ -47,10 +49,10 @@ class Statement(BaseModel):
             return handler(value)
         parameters = dict(value)
         code = parameters.pop(CODE, None)
-        kind = _kind_of(code) if isinstance(code, str) else None
+        kind = _kind_of(new_code(code)) if isinstance(code, str) else None
         if kind is None or not issubclass(kind, cls):
             raise ValueError(f"{code!r} is no code of a {cls.__name__.lower()}; it may be of a newer iolab")
-        return kind.model_validate(parameters)
+        return kind.model_validate(new_keys(parameters, kind.code))
 
     @model_serializer(mode="plain")
     def _with_its_code(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from iolab.aliases import new_keys
 from iolab.errors import StoreError
 from iolab.record.dimensions import Dimensions, names
 from iolab.record.series import Over, Series
@@ -72,6 +73,8 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
                 "use the iolab that wrote them"
             )
         table = file.read()
+        columns = dict.fromkeys(table.column_names)
+        table = table.rename_columns(list(new_keys(columns, Dimensions.__name__)))
         expected = ["series", *_OF, *_dimensions(), "at_ns", "value"]
         table = _with_absent(table)
         if table.column_names != expected:

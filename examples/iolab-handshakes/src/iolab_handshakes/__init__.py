@@ -2,17 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from iolab.experiment.lab_view import View
-from iolab.experiment.measure_references import check_pair
-from iolab.experiment.sections import Section
-from iolab.lab.topology import Topology
-from iolab.parts.rows import InstrumentKind, MeasureKind
+from iolab.plugin import InstrumentKind, MeasureKind, Section, Topology, View, check_pair
 from iolab_handshakes.models import Handshakes, Switches
 
 if TYPE_CHECKING:
-    from iolab.trial.instruments.instrument import Instrument
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
+    from iolab.plugin import Instrument, Measured, Site
 
 
 def _measure(site: "Site", measure: Handshakes) -> "Measured":

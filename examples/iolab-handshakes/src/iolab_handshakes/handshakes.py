@@ -1,12 +1,17 @@
 """The measure: a server and a client in perl, which every Debian has; the client says how many connections it made."""
 
-from iolab.agent.client import Agent, Refused
-from iolab.errors import AgentError, TrialFailed
-from iolab.lab.topology import Endpoint
-from iolab.record.metric import Metric, Metrics
-from iolab.record.trial import CommandRecord
-from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured
+from iolab.plugin import (
+    Agent,
+    AgentError,
+    CommandRecord,
+    Endpoint,
+    Measured,
+    Metric,
+    Metrics,
+    Refused,
+    Site,
+    TrialFailed,
+)
 from iolab_handshakes.models import Handshakes
 
 PORT = 5301

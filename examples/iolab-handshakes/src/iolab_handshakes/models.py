@@ -4,9 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from iolab.experiment.instruments import Beside
-from iolab.experiment.measures import Measure
-from iolab.experiment.quantities import Period, SomeWholeSeconds
+from iolab.plugin import Beside, Measure, Period, SomeWholeSeconds
 
 
 class Handshakes(Measure):

@@ -2,12 +2,7 @@
 
 from itertools import pairwise
 
-from iolab.agent.messages import ProcessEnded
-from iolab.errors import AgentError, TrialFailed
-from iolab.record.metric import Metric
-from iolab.record.series import series
-from iolab.trial.instruments.instrument import Seen
-from iolab.trial.lab_access import Site
+from iolab.plugin import AgentError, Metric, ProcessEnded, Seen, Site, TrialFailed, series
 
 NAME = "switches"
 NS_PER_S = 1_000_000_000

@@ -1,0 +1,49 @@
+"""What a package imports that brings its own kinds of measure or instrument. Public: docs/reference/compatibility.md.
+
+Each name is imported when it is used: a row is read with every experiment file, what measures only when it measures.
+Their types are in plugin.pyi.
+"""
+
+from importlib import import_module
+from typing import Any
+
+HOMES = {
+    "iolab.agent.client": ("Agent", "Refused"),
+    "iolab.agent.messages": ("ProcessEnded",),
+    "iolab.errors": ("AgentError", "InputError", "Problem", "TrialFailed"),
+    "iolab.experiment.instruments": ("Beside",),
+    "iolab.experiment.lab_view": ("View",),
+    "iolab.experiment.measure_references": ("check_pair",),
+    "iolab.experiment.measures": ("Measure",),
+    "iolab.experiment.quantities": (
+        "BitsPerSecond", "Bytes", "Count", "Flag", "Nanoseconds", "Period", "Ratio", "SomeBytes", "SomeNanoseconds",
+        "SomeWholeSeconds", "WholeSeconds",
+    ),
+    "iolab.experiment.sections": ("Section",),
+    "iolab.lab.needs.need": ("Wanted",),
+    "iolab.lab.topology": ("Endpoint", "Topology"),
+    "iolab.parts.rows": ("InstrumentKind", "MeasureKind", "ShortForm"),
+    "iolab.record.dimensions": ("Dimensions",),
+    "iolab.record.metric": ("LARGER", "SMALLER", "Metric", "Metrics"),
+    "iolab.record.series": ("Series", "series"),
+    "iolab.record.trial": ("CommandRecord",),
+    "iolab.statements.purposes": ("Purpose",),
+    "iolab.trial.instruments.instrument": ("Instrument", "Seen"),
+    "iolab.trial.lab_access": ("Site",),
+    "iolab.trial.measurement": ("Concluded", "Measured", "Readings"),
+}  # fmt: skip
+"""Where each name is."""
+_HOME_OF = {name: module for module, names in HOMES.items() for name in names}
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for; an old name with a notice."""
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    from iolab.aliases import new_attribute
+
+    return new_attribute(__name__, name)

@@ -1,0 +1,48 @@
+"""The names of plugin.py for type checkers and editors: a test compares them."""
+
+from iolab.agent.client import Agent as Agent
+from iolab.agent.client import Refused as Refused
+from iolab.agent.messages import ProcessEnded as ProcessEnded
+from iolab.errors import AgentError as AgentError
+from iolab.errors import InputError as InputError
+from iolab.errors import Problem as Problem
+from iolab.errors import TrialFailed as TrialFailed
+from iolab.experiment.instruments import Beside as Beside
+from iolab.experiment.lab_view import View as View
+from iolab.experiment.measure_references import check_pair as check_pair
+from iolab.experiment.measures import Measure as Measure
+from iolab.experiment.quantities import BitsPerSecond as BitsPerSecond
+from iolab.experiment.quantities import Bytes as Bytes
+from iolab.experiment.quantities import Count as Count
+from iolab.experiment.quantities import Flag as Flag
+from iolab.experiment.quantities import Nanoseconds as Nanoseconds
+from iolab.experiment.quantities import Period as Period
+from iolab.experiment.quantities import Ratio as Ratio
+from iolab.experiment.quantities import SomeBytes as SomeBytes
+from iolab.experiment.quantities import SomeNanoseconds as SomeNanoseconds
+from iolab.experiment.quantities import SomeWholeSeconds as SomeWholeSeconds
+from iolab.experiment.quantities import WholeSeconds as WholeSeconds
+from iolab.experiment.sections import Section as Section
+from iolab.lab.needs.need import Wanted as Wanted
+from iolab.lab.topology import Endpoint as Endpoint
+from iolab.lab.topology import Topology as Topology
+from iolab.parts.rows import InstrumentKind as InstrumentKind
+from iolab.parts.rows import MeasureKind as MeasureKind
+from iolab.parts.rows import ShortForm as ShortForm
+from iolab.record.dimensions import Dimensions as Dimensions
+from iolab.record.metric import LARGER as LARGER
+from iolab.record.metric import SMALLER as SMALLER
+from iolab.record.metric import Metric as Metric
+from iolab.record.metric import Metrics as Metrics
+from iolab.record.series import Series as Series
+from iolab.record.series import series as series
+from iolab.record.trial import CommandRecord as CommandRecord
+from iolab.statements.purposes import Purpose as Purpose
+from iolab.trial.instruments.instrument import Instrument as Instrument
+from iolab.trial.instruments.instrument import Seen as Seen
+from iolab.trial.lab_access import Site as Site
+from iolab.trial.measurement import Concluded as Concluded
+from iolab.trial.measurement import Measured as Measured
+from iolab.trial.measurement import Readings as Readings
+
+HOMES: dict[str, tuple[str, ...]]

@@ -1,0 +1,65 @@
+"""The public module: what packages with their own kinds import, and all that they need to."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import iolab.plugin
+from iolab.plugin import HOMES
+
+ROOT = Path(__file__).parents[3]
+NAMES = sorted(name for names in HOMES.values() for name in names)
+HOW_TO = (ROOT / "docs" / "how-to" / "add-a-measure.md").read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_there(name: str) -> None:
+    """Each is loaded when it is used."""
+    assert getattr(iolab.plugin, name) is not None
+    assert name in dir(iolab.plugin)
+
+
+def test_the_types_are_those_that_are_loaded() -> None:
+    """The stub, which type checkers read, has the same names from the same modules."""
+    tree = ast.parse(Path(iolab.plugin.__file__).with_suffix(".pyi").read_text())
+    stub = {
+        (name.name, node.module) for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names
+    }  # fmt: skip
+    assert stub == {(name, module) for module, names in HOMES.items() for name in names}
+
+
+def imported(text: str) -> Iterator[str]:
+    """Yield the modules of iolab that a Python text imports from."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.py")), ids=lambda path: path.name)
+def test_the_examples_import_nothing_else_of_iolab(path: Path) -> None:
+    """Else a package that follows them breaks with the next change of names."""
+    of_iolab = {module for module in imported(path.read_text()) if re.match(r"iolab(\.|$)", module)}
+    assert of_iolab <= {"iolab.plugin"}
+
+
+def test_the_how_to_names_no_other_module_of_iolab() -> None:
+    """Entry points are groups, no modules."""
+    modules = set(re.findall(r"\biolab\.[a-z_]+(?:\.[a-z_]+)*", HOW_TO))
+    assert modules <= {"iolab.plugin", "iolab.measures", "iolab.instruments"}
+
+
+def test_a_row_loads_nothing_that_measures() -> None:
+    """Reading an experiment file stays quick, whatever a package brings."""
+    program = (
+        "import sys\nfrom iolab.plugin import MeasureKind, Measure, SomeWholeSeconds, check_pair\n"
+        "print(*[name for name in sys.modules if name.startswith(('iolab.trial', 'iolab.agent', 'numpy'))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []

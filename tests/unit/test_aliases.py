@@ -1,0 +1,387 @@
+"""Old names of every sort, from the file, the record or the package that has them to what comes of it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.plan.conftest import facts  # noqa: F401 - a fixture
+from tests.unit.store.examples import record
+
+from iolab import aliases
+from iolab.aliases import Alias, OldName, Sort
+from iolab.analysis.published_file import FIXED, parse_published
+from iolab.cli.main import run
+from iolab.errors import ExitCode, InputError
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.hosts.facts import Facts
+from iolab.plan.planning import make_plan
+from iolab.record.dimensions import Dimensions, Quantity
+from iolab.record.encoding import Encoding
+from iolab.record.metric import Metric, Metrics
+from iolab.record.series import series
+from iolab.statements.statement import Statement, codes
+from iolab.statements.warnings import CountersMissing, Warning
+from iolab.store import codec
+from iolab.store.codec import TrialReader, encode_trial
+from iolab.store.file_names import SAMPLES, SERIES
+from iolab.store.series import encode_series, read_series
+
+Table = Callable[..., None]
+NOW, LONG_AGO = "0.2", "0.0"
+"""A version that renames and is not over yet, and one that is."""
+LAB = """title: Old names
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {x: {ends: [a.p, b.p], largest_frame: 1500}}
+measure:
+  tcp: {kind: stream, from: a, to: b, socket_buffer: 128K}
+factors:
+  tcp.socket_buffer: [128K, 1M]
+  links.x: {small: {ends: [a.p, b.p], largest_frame: 1400}}
+baseline: {tcp.socket_buffer: 128K}
+"""
+KEYS = (
+    {"sort": Sort.YAML_KEY, "within": "measure.*", "old": "socket_buffer", "new": "window", "kind": "stream"},
+    {"sort": Sort.YAML_KEY, "within": "lab.links.*", "old": "largest_frame", "new": "mtu"},
+)
+
+
+def stored_line(*, warnings: tuple[Warning, ...] = (), metrics: Metrics | None = None) -> str:
+    """Return the line of a trial."""
+    whole = record("k")
+    result = replace(whole.result, warnings=warnings, metrics=metrics or whole.result.metrics)
+    return encode_trial(replace(whole, result=result))
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Fill the table of aliases."""
+
+    def fill(*rows: dict[str, Any], since: str = NOW) -> None:
+        monkeypatch.setattr(aliases, "ALIASES", tuple(Alias(**row, since=since) for row in rows))
+
+    return fill
+
+
+# the table
+
+
+def trouble(row: Alias) -> str:
+    """Return what is wrong with a row; empty: nothing."""
+    if row.old == row.new:
+        return "both names are the same"
+    known: Collection[str]
+    match row.sort:
+        case Sort.CODE:
+            known = codes(Statement)
+        case Sort.JSON_KEY:
+            known = json_keys(row.within)
+        case Sort.YAML_KEY:
+            return "" if row.within.partition(".")[0] in ("lab", "measure") else f"no place {row.within}"
+        case Sort.CSV_COLUMN:
+            known = (*FIXED, "over", "part", "block_bytes")
+        case Sort.IMPORT:
+            module, _, name = row.new.partition(":")
+            return "" if not name or hasattr(import_module(module), name) else f"no {row.new}"
+    if row.new not in known or row.old in known:
+        return f"{row.new} is none, or {row.old} is still one"
+    return ""
+
+
+def json_keys(within: str) -> Collection[str]:
+    """Return the keys of a type of record, or of a statement by its code."""
+    statements = codes(Statement)
+    if within in statements:
+        return tuple(statements[within].model_fields)
+    from tests.unit.store.drawn import RECORDS
+
+    return tuple(each.name for kind in RECORDS if kind.__name__ == within for each in fields(kind))
+
+
+def test_every_row_leads_from_a_name_that_is_gone_to_one_that_is_there() -> None:
+    """Else it renames nothing, or takes a name away."""
+    assert [(row, wrong) for row in aliases.ALIASES if (wrong := trouble(row))] == []
+
+
+@pytest.mark.parametrize(
+    ("sort", "old", "new", "within"),
+    [
+        (Sort.CODE, "was", "is-no-code", ""),
+        (Sort.CODE, "counters-missing", "counters-disagree", ""),
+        (Sort.JSON_KEY, "was", "no_key", "Metric"),
+        (Sort.JSON_KEY, "unit", "name", "Metric"),
+        (Sort.JSON_KEY, "was", "name", "NoSuchType"),
+        (Sort.YAML_KEY, "was", "window", "factors.*"),
+        (Sort.CSV_COLUMN, "was", "no_column", ""),
+        (Sort.IMPORT, "iolab.plugin:Was", "iolab.plugin:NoSuchName", ""),
+        (Sort.CODE, "emulated", "emulated", ""),
+    ],
+)
+def test_a_wrong_row_is_found(sort: Sort, old: str, new: str, within: str) -> None:
+    """The check of the rows can fail."""
+    assert trouble(Alias(sort=sort, old=old, new=new, within=within, since=NOW))
+
+
+def test_an_old_name_is_accepted_in_the_minor_version_that_renamed_it_and_no_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also before it: the versions that lead to it are numbered like the one before."""
+    row = Alias(sort=Sort.CODE, old="a", new="b", since="0.10")
+    found = {}
+    for version in ("0.9.3", "0.10.0", "0.10.7", "0.11.0", "1.0.0"):
+        monkeypatch.setattr(aliases, "__version__", version)
+        found[version] = row.accepted
+    assert found == {"0.9.3": True, "0.10.0": True, "0.10.7": True, "0.11.0": False, "1.0.0": False}
+
+
+# records: read for ever, without a notice
+
+
+@pytest.mark.parametrize("since", [NOW, LONG_AGO])
+def test_the_old_code_of_a_statement_is_read_in_a_record(table: Table, since: str) -> None:
+    """A reader of any age: nobody can change what was stored."""
+    table({"sort": Sort.CODE, "old": "counters-gone", "new": "counters-missing"}, since=since)
+    line = stored_line(warnings=(CountersMissing(place="a.p"),))
+    assert '"counters-missing"' in line
+    read = TrialReader().read(line.replace("counters-missing", "counters-gone"))
+    assert read.result.warnings == (CountersMissing(place="a.p"),)
+
+
+def test_the_old_parameter_of_a_statement_is_read_in_a_record(table: Table) -> None:
+    """Under the old code, too."""
+    table(
+        {"sort": Sort.CODE, "old": "counters-gone", "new": "counters-missing"},
+        {"sort": Sort.JSON_KEY, "within": "counters-missing", "old": "where", "new": "place"},
+    )
+    assert Warning.model_validate({"code": "counters-gone", "where": "a.p"}) == CountersMissing(place="a.p")
+
+
+@pytest.mark.parametrize("since", [NOW, LONG_AGO])
+def test_the_old_key_of_a_record_is_read(table: Table, since: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a metric, and of its dimensions, in a line of trials.jsonl; a key that never was is refused as before."""
+    table(
+        {"sort": Sort.JSON_KEY, "within": "Metric", "old": "figure", "new": "value"},
+        {"sort": Sort.JSON_KEY, "within": "Dimensions", "old": "at_load", "new": "load_ratio"},
+        since=since,
+    )
+    monkeypatch.setattr(codec, "_TRIAL", Encoding(codec._TrialLine, defaults=True))
+    metric = Metric("loss_ratio", "ratio", 0.25, Dimensions(load_ratio=1.1))
+    line = stored_line(metrics=Metrics([metric]))
+    old = line.replace('"value"', '"figure"').replace('"load_ratio"', '"at_load"')
+    assert old != line
+    for text in (line, old):
+        assert list(TrialReader().read(text).result.metrics) == [metric]
+    with pytest.raises(ValueError, match="number"):
+        TrialReader().read(line.replace('"value"', '"number"'))
+
+
+def test_the_old_name_of_a_dimension_is_read_in_a_table_of_series(table: Table, tmp_path: Path) -> None:
+    """Its column."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    stored = series("cpu_busy_ratio", "ratio", [(0, 0.5)], Dimensions(cpu=1))
+    place = tmp_path / SAMPLES / f"k{SERIES}"
+    place.parent.mkdir()
+    read = parquet.read_table(pa.BufferReader(encode_series([stored])))
+    names = ["processor" if name == "cpu" else name for name in read.column_names]
+    parquet.write_table(read.rename_columns(names).replace_schema_metadata(read.schema.metadata), place)
+    table({"sort": Sort.JSON_KEY, "within": "Dimensions", "old": "processor", "new": "cpu"})
+    assert read_series(tmp_path, "k") == (stored,)
+
+
+# experiment files
+
+
+def test_old_keys_of_an_experiment_file_are_accepted_with_a_notice_each(table: Table) -> None:
+    """In a measure, in a link, in the value of a level, and in the path of a factor, which keeps its name."""
+    table(*KEYS)
+    with pytest.warns(OldName) as noticed:
+        experiment = parse(LAB, "old.yaml")
+    assert sorted({str(each.message).partition(":")[2].partition(":")[0] for each in noticed}) == [
+        "4", "6", "8", "9",
+    ]  # fmt: skip
+    assert str(noticed[0].message).endswith("the old name is accepted until iolab 0.3")
+    assert [factor.name for factor in experiment.factors] == ["tcp.socket_buffer", "links.x"]
+    resolver = Resolver(experiment)
+    setups = [resolver.setup(cell) for cell in cells(experiment)]
+    windows = {setup.measures["tcp"].window for setup in setups}  # type: ignore[attr-defined]
+    assert windows == {128 * 1024, 1024 * 1024}
+    assert {setup.lab.links["x"].mtu for setup in setups} == {1400}
+
+
+def test_an_experiment_file_with_new_keys_means_the_same(table: Table, facts: Facts) -> None:  # noqa: F811
+    """The same trials: an old file and a new one have the same identities."""
+    new = LAB.replace("largest_frame", "mtu").replace("socket_buffer", "window")
+    plain = parse(new, "new.yaml")
+    table(*KEYS)
+    with pytest.warns(OldName):
+        old = parse(LAB, "old.yaml")
+    keys = [[step.key for step in make_plan(one, facts).steps] for one in (plain, old)]
+    assert keys[0] == keys[1]
+
+
+def test_an_old_key_is_not_renamed_elsewhere(table: Table) -> None:
+    """Another kind of measure, another group, another depth."""
+    table({**KEYS[0], "kind": "ping"}, {**KEYS[1], "within": "lab.machines.*"})
+    with pytest.raises(InputError) as raised:
+        parse(LAB, "old.yaml")
+    assert "socket_buffer" in str(raised.value)
+    assert "largest_frame" in str(raised.value)
+
+
+def test_the_old_and_the_new_key_together_are_a_problem(table: Table) -> None:
+    """One of them would be passed over."""
+    table(*KEYS)
+    both = LAB.replace("socket_buffer: 128K}", "socket_buffer: 128K, window: 1M}")
+    with (
+        pytest.warns(OldName),
+        pytest.raises(InputError, match=r"old.yaml:6: .*'socket_buffer' and 'window'"),
+    ):
+        parse(both, "old.yaml")
+
+
+def test_an_old_key_is_refused_with_the_new_one_when_its_time_is_over(table: Table) -> None:
+    """Each with its line; in the file that a run stored it is read for ever, without a notice."""
+    table(*KEYS, since=LONG_AGO)
+    with pytest.raises(InputError) as raised:
+        parse(LAB, "old.yaml")
+    for line in (4, 6, 8, 9):
+        assert f"old.yaml:{line}: reading a key" in str(raised.value)
+    assert "allowed: the key 'window'; it was renamed in iolab 0.0" in str(raised.value)
+    assert parse(LAB, "old.yaml", stored=True).title == "Old names"
+
+
+def test_check_shows_a_notice_once_on_standard_error_and_lists_it_in_json(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is correct: the exit code is 0."""
+    table(*KEYS)
+    file = tmp_path / "old.yaml"
+    file.write_text(LAB)
+    assert run(["check", str(file)]) == ExitCode.DONE
+    captured = capsys.readouterr()
+    notice = f"{file}:6: the key 'socket_buffer' is now called 'window'"
+    assert captured.err.count(notice) == 1
+    assert all(line.startswith("iolab: ") for line in captured.err.splitlines())
+    assert run(["check", "--json", str(file)]) == ExitCode.DONE
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert sum(notice in one for one in json.loads(captured.out)["notices"]) == 1
+
+
+# published figures
+
+PUBLISHED = "measure,metric,of,value,unit,mtu\ntcp,received_bps,mean,9.4,Gbit/s,1500\n"
+
+
+def test_an_old_column_of_published_figures_is_accepted_with_a_notice(table: Table) -> None:
+    """It would be a factor, and the column it was renamed to be lacking."""
+    with pytest.raises(InputError, match="no column statistic"):
+        parse_published(PUBLISHED, "old.csv")
+    table({"sort": Sort.CSV_COLUMN, "old": "of", "new": "statistic"})
+    with pytest.warns(OldName, match=r"old.csv:1: the column 'of' is now called 'statistic'"):
+        (figure,) = parse_published(PUBLISHED, "old.csv")
+    assert (figure.statistic, figure.value, figure.metric) == ("mean", 9.4e9, Quantity("received_bps"))
+    assert figure.cell == {"mtu": "1500"}
+
+
+def test_an_old_column_is_refused_with_the_new_one_when_its_time_is_over(table: Table) -> None:
+    """By name."""
+    table({"sort": Sort.CSV_COLUMN, "old": "of", "new": "statistic"}, since=LONG_AGO)
+    with pytest.raises(InputError, match=r"old.csv:1: .*the column of; allowed: the column statistic"):
+        parse_published(PUBLISHED, "old.csv")
+
+
+# paths of imports
+
+PACKAGE = """
+from typing import Literal
+from iolab.former.quantities import SomeWholeSeconds
+from iolab.former.models.measures import Measure
+from iolab.plugin import Kind
+
+class Old(Measure):
+    kind: Literal["old"] = "old"
+    duration: SomeWholeSeconds = 5_000_000_000
+
+PART = Kind(model=Old, duration_ns=lambda measure: measure.duration, measure=None)
+"""
+IMPORTS = (
+    ("iolab.former", "iolab.experiment"),
+    ("iolab.former.models", "iolab.experiment"),
+    ("iolab.plugin:Kind", "iolab.plugin:MeasureKind"),
+)
+PROGRAM = """
+import sys
+from iolab import aliases
+aliases.ALIASES = tuple(
+    aliases.Alias(sort=aliases.Sort.IMPORT, old=old, new=new, since={since!r}) for old, new in {rows!r}
+)
+from iolab.cli.main import run
+sys.exit(run(["check", {file!r}]))
+"""
+FILE = """title: Old
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {x: {ends: [a.p, b.p]}}
+measure:
+  it: {kind: old, duration: 2s}
+"""
+
+
+def check_with_package(tmp_path: Path, since: str) -> subprocess.CompletedProcess[str]:
+    """Check a file whose kind comes from a package that was written for an older iolab."""
+    package = tmp_path / "packages"
+    (package / "iolab_old-1.0.dist-info").mkdir(parents=True)
+    (package / "iolab_old.py").write_text(PACKAGE)
+    (package / "iolab_old-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: iolab-old\nVersion: 1.0\n"
+    )
+    entry = "[iolab.measures]\nold = iolab_old:PART\n"
+    (package / "iolab_old-1.0.dist-info" / "entry_points.txt").write_text(entry)
+    file = tmp_path / "old.yaml"
+    file.write_text(FILE)
+    program = PROGRAM.format(since=since, rows=IMPORTS, file=str(file))
+    path = os.pathsep.join([str(package), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def test_a_package_that_imports_by_old_paths_works_with_a_notice_each(tmp_path: Path) -> None:
+    """A package that moved, one below it that moved elsewhere, and a public name: the same types as today."""
+    ran = check_with_package(tmp_path, NOW)
+    assert ran.returncode == 0, ran.stderr
+    assert "correct" in ran.stdout
+    for old, new in IMPORTS:
+        assert ran.stderr.count(f"the import path {old!r} is now called {new!r}") == 1, ran.stderr
+    assert "iolab_old.py:3" in ran.stderr
+    assert "until iolab 0.3" in ran.stderr
+
+
+def test_an_old_import_path_is_refused_with_the_new_one_when_its_time_is_over(tmp_path: Path) -> None:
+    """The message names the package, the old path and the new one, and is no traceback."""
+    ran = check_with_package(tmp_path, LONG_AGO)
+    assert ran.returncode == ExitCode.HOST_CANNOT
+    assert "iolab-old" in ran.stderr
+    assert "iolab.former was renamed in iolab 0.0: import iolab.experiment" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_an_import_that_never_was_fails_as_usual() -> None:
+    """Whatever the table has."""
+    with pytest.raises(ModuleNotFoundError, match=r"No module named .iolab\.never_was"):
+        import_module("iolab.never_was")
+    with pytest.raises(AttributeError, match="has no attribute 'NeverWas'"):
+        _ = import_module("iolab.plugin").NeverWas
