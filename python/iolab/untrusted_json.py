@@ -11,21 +11,38 @@ _DIGITS = 20
 """Of the longest such number."""
 
 
-def read_untrusted(text: str | bytes) -> Any:
+def read_untrusted(text: str | bytes, *, unique_keys: bool = False) -> Any:
     """Return the value that `text` is.
 
     A number that is not finite, or a whole one beyond 64 bits, becomes None: no typed field takes that for a number.
 
     Raises:
-        ValueError: it is not JSON, or nested too deep.
+        ValueError: it is not JSON, nested too deep, or, with `unique_keys`, an object has a key twice.
     """
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     whole = _within_64_bits if _LONG_NUMBER.search(text) else int
+    pairs = _unique if unique_keys else None
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=_nothing, parse_int=whole)
+        return json.loads(
+            text, parse_float=_finite, parse_constant=_nothing, parse_int=whole, object_pairs_hook=pairs
+        )
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's pairs as a mapping.
+
+    Raises:
+        ValueError: a key occurs twice; which of the values is meant is not known.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object has the key {twice!r} twice")
+    return found
 
 
 def _finite(digits: str) -> float | None:

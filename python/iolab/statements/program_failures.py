@@ -100,6 +100,39 @@ class FigureAbsent(Failure):
     """The end of the output."""
 
 
+class FigureAbsentErrors(Failure):
+    """A figure is not in the output, and the program wrote to its standard error."""
+
+    code = "figure-absent-errors"
+    figure: Name
+    said: Quoted
+    """The end of the output."""
+    errors: Quoted
+    """The end of its standard error."""
+
+
+class FigureCut(Failure):
+    """The pattern of a figure matches a part of a number."""
+
+    code = "figure-cut"
+    figure: Name
+    seen: Quoted
+    """The part."""
+    whole: Quoted
+    """The text around it."""
+
+
+class OutputMalformed(Failure):
+    """The output is not of the form that a figure is looked for in, or is ambiguous in that form."""
+
+    code = "output-malformed"
+    figure: Name
+    seen: Quoted
+    """The beginning of the output."""
+    said: Quoted
+    """What is wrong."""
+
+
 class FigureAmbiguous(Failure):
     """A figure is in the output several times."""
 
@@ -109,7 +142,7 @@ class FigureAmbiguous(Failure):
 
 
 class FigureUnread(Failure):
-    """What is in the place of a figure is no number, or the output is not of that form."""
+    """The text in the place of a figure is no number."""
 
     code = "figure-unread"
     figure: Name

@@ -13,9 +13,12 @@ from jsonpath.exceptions import JSONPathError
 from iolab.experiment.commands import Figure
 from iolab.statements.program_failures import (
     FigureAbsent,
+    FigureAbsentErrors,
     FigureAmbiguous,
+    FigureCut,
     FigureOfOtherUnit,
     FigureUnread,
+    OutputMalformed,
     SearchTooLong,
 )
 from iolab.trial.failed import Failed
@@ -28,8 +31,23 @@ MOST_VALUES = 1_000_000
 """Of one figure in one output."""
 SHOWN = 200
 """Characters of an output that messages show."""
-_BEHIND = re.compile(r"[ \t]?[^\W\d_]*")
-"""What stands behind a number, and may be its unit."""
+_BEHIND = re.compile(r"[ \t]?(?:%|[^\W\d_]+(?:/[^\W\d_]+)?)?")
+"""The text after a number that may be its unit."""
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+"""A number as programs write it for programs: ASCII digits, one decimal point, no separators."""
+_APART = "['\u2019\u00a0\u202f\u2009]"
+"""Signs between thousands, comma excepted."""
+_GOES_ON = re.compile(rf"\d|[._]\d|{_APART}\d{{3}}(?!\d)|[eE][-+]?\d|[xX][0-9a-fA-F]")
+"""What follows a group that ends within a number."""
+_BEGAN = re.compile(
+    rf"\d[._]?\Z|\d{_APART}\Z|\d[eE][-+]?\Z"
+    r"|(?:\A|[\s=:(\[{,;\"'|<>~])(?:[-\u2212\u2013]\.?|\.)\Z"
+)
+"""What precedes a group that begins within a number, its sign included. A minus after a letter or digit is a dash."""
+_AROUND = re.compile(r"\S{0,16}\Z"), re.compile(r"\S{0,16}")
+"""Text before and after a number that messages show with it."""
+_CONTEXT = 256
+"""Characters around a match that decide whether its pattern asks for a comma."""
 _PATHS = JSONPathEnvironment(strict=True)
 
 
@@ -53,49 +71,75 @@ def pattern_trouble(pattern: str) -> str | None:
     return None
 
 
-def figures_in(output: str, figures: Mapping[str, Figure]) -> dict[str, tuple[float, ...]]:
+def figures_in(output: str, figures: Mapping[str, Figure], errors: str = "") -> dict[str, tuple[float, ...]]:
     """Return the numbers of each figure: one, or of a figure `per_line` all, in order.
 
+    `errors` is the standard error of the program: a message about a missing figure shows its end.
+
     Raises:
-        Failed: one is not there, is there several times, or is no number.
+        Failed: a figure is absent, is there several times, or is no number.
     """
     found: dict[str, tuple[float, ...]] = {}
     for name, figure in figures.items():
-        seen = tuple(_number(name, one) for one in _values(name, figure, output))
-        if not seen:
-            raise Failed(FigureAbsent(figure=name, said=output[-SHOWN:]))
-        if len(seen) > 1 and figure.per_line is None:
-            raise Failed(FigureAmbiguous(figure=name, found=len(seen)))
-        found[name] = seen
+        read = tuple(_number(name, one) for one in _values(name, figure, output))
+        if not read:
+            raise Failed(_absent(name, output, errors))
+        if len(read) > 1 and figure.per_line is None:
+            raise Failed(FigureAmbiguous(figure=name, found=len(read)))
+        found[name] = read
     return found
+
+
+def _absent(name: str, output: str, errors: str) -> FigureAbsent | FigureAbsentErrors:
+    end = output[-SHOWN:]
+    if not errors.strip():
+        return FigureAbsent(figure=name, said=end)
+    return FigureAbsentErrors(figure=name, said=end, errors=errors.strip()[-SHOWN:])
 
 
 def _values(name: str, figure: Figure, output: str) -> tuple[object, ...]:
     try:
         if figure.path is not None:
-            return tuple(_PATHS.compile(figure.path).findall(read_untrusted(output)))[:MOST_VALUES]
+            document = read_untrusted(output, unique_keys=True)
+            return tuple(_PATHS.compile(figure.path).findall(document))[:MOST_VALUES]
         if figure.pattern is not None:
             return _matches(name, figure.pattern, figure.unit, output)
         return tuple(_column(figure.column or "", output))
     except TimeoutError as error:
         raise Failed(SearchTooLong(figure=name, limit_ns=int(SEARCH_LIMIT_S * 1e9))) from error
     except (ValueError, csv.Error, JSONPathError) as error:
-        raise Failed(FigureUnread(figure=name, seen=output[:SHOWN], said=str(error))) from error
+        raise Failed(OutputMalformed(figure=name, seen=output[:SHOWN], said=str(error))) from error
 
 
 def _matches(name: str, pattern: str, unit: str, output: str) -> tuple[object, ...]:
-    compiled = _compiled(pattern)
-    found = compiled.finditer(output, timeout=SEARCH_LIMIT_S)
-    return tuple(
-        _in_unit(name, unit, match, output) for match, _ in zip(found, range(MOST_VALUES), strict=False)
-    )
+    numbers: list[object] = []
+    ended = 0
+    for match in _compiled(pattern).finditer(output, timeout=SEARCH_LIMIT_S):
+        if match[_group(match)] is not None and _is_cut(match, output, ended):
+            raise Failed(_cut(name, match, output))
+        numbers.append(_in_unit(name, unit, match, output))
+        ended = match.end()
+        if len(numbers) == MOST_VALUES:
+            break
+    return tuple(numbers)
+
+
+def _cut(name: str, match: "regex.Match[str]", output: str) -> FigureCut:
+    before, after = _AROUND
+    begin, end = match.span(_group(match))
+    ahead, behind = before.search(output, max(0, begin - 16), begin), after.match(output, end)
+    part = output[begin:end]
+    whole = f"{ahead[0] if ahead else ''}{part}{behind[0] if behind else ''}"
+    return FigureCut(figure=name, seen=part[:SHOWN], whole=whole[:SHOWN])
 
 
 def _in_unit(name: str, declared: str, match: "regex.Match[str]", output: str) -> object:
     """Return the number of a match in its figure's unit: programs write us, ms or s as the number is small or large."""
-    group = "value" if "value" in match.re.groupindex else 1
+    group = _group(match)
     if match[group] is None:
         return None
+    if not _NUMBER.fullmatch(match[group].strip()):
+        return match[group]
     if "unit" in match.re.groupindex:
         written = match["unit"] or ""
         number = scaled(match[group], written, declared)
@@ -109,22 +153,73 @@ def _in_unit(name: str, declared: str, match: "regex.Match[str]", output: str) -
     return number
 
 
+def _group(match: "regex.Match[str]") -> str | int:
+    return "value" if "value" in match.re.groupindex else 1
+
+
+def _is_cut(match: "regex.Match[str]", output: str, ended: int) -> bool:
+    """Whether the group of a match is a part of a longer number; the match before it ended at `ended`.
+
+    A comma between two digits is taken for a part of a number, unless the pattern asks for a comma there, or the
+    match before it had the comma: then it separates columns.
+    """
+    begin, end = match.span(_group(match))
+    text = match[_group(match)]
+    if text[-1:].isdigit() or text[-1:] == ".":
+        after = _GOES_ON.match(output, end)
+        if after is not None and (after[0][0] not in "xX" or text == "0"):
+            return True
+        if (
+            output[end : end + 1] == ","
+            and output[end + 1 : end + 2].isdigit()
+            and not _asks(match, output, end)
+        ):
+            return True
+    if not (text[:1].isdigit() or text[:1] == "."):
+        return False
+    before = _BEGAN.search(output, max(0, begin - 4), begin)
+    if before is not None:
+        return not re.match(_APART, output[begin - 1]) or text[:3].isdigit()
+    comma = begin > ended and output[begin - 1] == "," and output[max(0, begin - 2) : begin - 1].isdigit()
+    return comma and not _asks(match, output, begin - 1)
+
+
+def _asks(match: "regex.Match[str]", output: str, at: int) -> bool:
+    """Whether the pattern of a match no longer finds the same number with another character at one place."""
+    first = max(0, min(match.start(), at) - _CONTEXT)
+    last = max(match.end(), at + 1) + _CONTEXT
+    other = f"{output[first:at]}x{output[at + 1 : last]}"
+    again = match.re.match(other, match.start() - first, timeout=SEARCH_LIMIT_S)
+    group = _group(match)
+    return again is None or again.span(group) != tuple(one - first for one in match.span(group))
+
+
 def _column(name: str, output: str) -> Iterable[object]:
     rows = csv.DictReader(io.StringIO(output.strip("\n")), skipinitialspace=True)
     if name not in (rows.fieldnames or ()):
-        raise ValueError(f"the columns are {', '.join(map(str, rows.fieldnames or ()))}")
-    yield from (row[name] for row in rows)
+        raise ValueError(f"no column {name}; the columns are {', '.join(map(str, rows.fieldnames or ()))}")
+    if (rows.fieldnames or []).count(name) > 1:
+        raise ValueError(f"several columns are called {name}")
+    for row in rows:
+        if None in row:
+            raise ValueError(f"line {rows.line_num} has more values than there are columns")
+        yield row[name]
 
 
 def _number(name: str, value: object) -> float:
     """Return a value as a number: JSON's own, or a text that is one."""
-    if not isinstance(value, bool) and isinstance(value, int | float | str):
-        try:
+    number = float("nan")
+    match value:
+        case bool():
+            pass
+        case str() if not _NUMBER.fullmatch(value.strip()):
+            pass
+        case int() | float() | str():
             number = float(value)
-        except (ValueError, OverflowError):
-            number = float("nan")
-        if number - number == 0:
-            return number
+        case _:
+            pass
+    if number - number == 0:
+        return number
     raise Failed(FigureUnread(figure=name, seen=str(value)[:SHOWN], said=""))
 
 

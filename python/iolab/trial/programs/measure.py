@@ -67,7 +67,7 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
     _check(running, measure, ended)
     if left:
         raise Failed(ProgramsForkedAway(programs=(*(one.name for one in servers), running.name), left=left))
-    values = figures_in(ended.stdout, measure.metrics)
+    values = figures_in(ended.stdout, measure.metrics, ended.stderr)
     ran = [_ran(*one) for one in zip((running, *servers), (ended, *served), strict=True)]
     lines = tuple(lines_of(site.lab, site.topology))
     return Measured(

@@ -1,5 +1,6 @@
 """Units as programs write them behind their numbers, in the unit that a figure is declared in. Pure."""
 
+from collections.abc import Mapping
 from decimal import Context, Decimal, InvalidOperation
 
 _TIMES = {
@@ -21,8 +22,20 @@ _COUNTS = {"": Decimal(1), "count": Decimal(1), "1/s": Decimal(1)} | {
     for power, prefixes in enumerate(("kK", "M", "G", "T"), 1)
     for prefix in prefixes
 }
-_FAMILIES = (_TIMES, _BIT_RATES, _COUNTS)
-"""Bytes are not among them: what one program calls MB is 10^6 bytes, what another calls so is 2^20."""
+_SHARES = {"ratio": Decimal(1), "%": Decimal("0.01")}
+_FAMILIES = (_TIMES, _BIT_RATES, _SHARES, _COUNTS)
+"""Units that can be converted. Bytes are not among them: MB is 10^6 bytes for one program, 2^20 for another."""
+_BYTES = {
+    f"{prefix}{spelling}{per}": f"{prefix.upper()}B{per and '/s'}"
+    for prefix in ("", "k", "K", "M", "G", "T", "Ki", "Mi", "Gi", "Ti")
+    for spelling in ("B", "byte", "bytes", "Byte", "Bytes")
+    for per in ("", "/s", "/sec", "ps")
+}
+"""Spellings of bytes and of bytes per second to one spelling of each."""
+_DISTINCT: tuple[Mapping[str, object], ...] = (_TIMES, _BIT_RATES, _SHARES, _BYTES)
+"""Families of which a unit is recognised after a number. A count has no unit, or a letter for thousands."""
+_ALSO_WORDS = frozenset({"m", "h"})
+"""Units of time that mean something else more often."""
 _EXACT = Context(prec=100)
 
 
@@ -40,12 +53,21 @@ def scaled(number: str, written: str, declared: str) -> str | None:
 
 
 def is_other(behind: str, declared: str) -> bool:
-    """Tell whether what stands behind a number is a unit that is not the declared one.
+    """Whether the text after a number is a unit other than the declared one.
 
-    That is another time (a blank may be before it; m and h are also something else), or a letter for thousands.
+    A letter for thousands, or the unit of another family (bytes after a count), must follow without a blank or have
+    several letters: in "3 k" and "3 s" it may be a word. Declared units that iolab does not know are not judged.
     """
     word = behind.lstrip(" \t")
-    if word == behind and word in _COUNTS and word:
+    attached = word == behind
+    if not word or word == declared:
+        return False
+    if attached and word in _COUNTS:
         return not declared.startswith(word)
-    time = _TIMES.get(word) if word not in ("m", "h") else None
-    return time is not None and declared in _TIMES and _TIMES[declared] != time
+    family = next((one for one in _DISTINCT if word in one and word not in _ALSO_WORDS), None)
+    if family is None:
+        return False
+    if declared in family:
+        return family[declared] != family[word]
+    known = declared in _COUNTS or any(declared in one for one in _DISTINCT)
+    return known and (attached or len(word) > 1 or word == "%")

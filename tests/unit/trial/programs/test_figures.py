@@ -53,7 +53,9 @@ def test_a_number_is_given_in_the_unit_of_its_figure(written: str, unit: str, nu
     ("written", "pattern", "unit"),
     [("50% 845.10us", r"50% ([\d.]+)", "ms"), ("took 3 ms", r"took (\d+)", "s"),
      ("12 MB", r"(?P<value>\d+) (?P<unit>\w+)", "B"), ("1.2k", r"([\d.]+)", "1/s"),
-     ("1.2.3s", r"(?P<value>[\d.]+)(?P<unit>s)", "ms")],
+     ("3.2MiB/s", r"([\d.]+)", "1/s"), ("3.2 MiB/s", r"([\d.]+)", "bit/s"), ("3.5%", r"([\d.]+)", "ratio"),
+     ("3.5 %", r"([\d.]+)", "ratio"), ("9.41 Gbits/sec", r"([\d.]+)", "bit/s"), ("12 MB/s", r"(\d+)", "MiB/s"),
+     ("12ms", r"(\d+)", "count"), ("12 MB/s", r"(\d+)", "MB")],
 )  # fmt: skip
 def test_a_number_of_another_unit_is_no_figure(written: str, pattern: str, unit: str) -> None:
     """It would be wrong by thousands, and look right; what MB means differs between programs."""
@@ -66,7 +68,54 @@ def test_a_word_behind_a_number_that_is_no_other_time_is_left_alone() -> None:
     assert found("3 k", pattern=r"(\d+)", unit="count") == (3.0,)
     assert found("12k", pattern=r"(\d+)", unit="kB") == (12.0,)
     assert found("3 m apart", pattern=r"(\d+)", unit="s") == (3.0,)
-    assert found("99% 12ms", pattern=r"(\d+)%", unit="ratio") == (99.0,)
+    assert found("3 s apart", pattern=r"(\d+)", unit="count") == (3.0,)
+    assert found("12 ms of it", pattern=r"(\d+)", unit="steps") == (12.0,)
+    assert found("12.5 MB/sec", pattern=r"([\d.]+)", unit="MB/s") == (12.5,)
+    assert found("99% 12ms", pattern=r"(\d+)%", unit="%") == (99.0,)
+
+
+def test_a_percentage_is_scaled_to_a_ratio() -> None:
+    """Where the pattern has the unit."""
+    assert found("busy 3.5%", pattern=r"(?P<value>[\d.]+)(?P<unit>%)", unit="ratio") == (0.035,)
+
+
+@pytest.mark.parametrize(
+    ("output", "pattern"),
+    [("rate 1,234.5", r"rate (\d+)"), ("rate 1,234.5", r"([\d.]+)$"), ("1.5e+06 ops", r"([\d.]+)"),
+     ("x 1.5e+06 ops", r"\+(\d+)"), ("drift -5", r"(\d+)"), ("drift=-5", r"(\d+)"), ("drift -5", r"-(\d+)"),
+     ("drift \u22125", r"(\d+)"), ("12.5", r"(\d+)"), ("12.5", r"\.(\d+)"), ("12.5", r"^(\d)"), ("1_000", r"^(\d+)"),
+     ("1'234", r"^(\d+)"), ("1\u202f234", r"(\d+)$"), ("0x1f", r"^(\d)"), ("took .5", r"(\d+)"), ("1,5 ms", r"^(\d+)"),
+     ("12\uff13", r"([0-9]+)"), ("rate 1,234", r"rate (\d+)\D")],
+)  # fmt: skip
+def test_a_pattern_that_cuts_a_number_is_an_error(output: str, pattern: str) -> None:
+    """The part would look like a figure, and be wrong by any factor."""
+    assert why(output, pattern=pattern) == "figure-cut"
+
+
+@pytest.mark.parametrize(
+    ("output", "pattern", "number"),
+    [("5,123,7", r"^\d+,(\d+),", 123.0), ("5,123,7", r"^(\d+),", 5.0), ("range 3-5", r"-(\d+)", 5.0),
+     ("fio-3.33", r"-([\d.]+)", 3.33), ("took 12.", r"(\d+)", 12.0), ("a=12,b=3", r"a=(\d+)", 12.0),
+     ("p99 7", r"p(\d+)", 99.0), ("[1:30]", r"\[(\d+)", 1.0), ("drift -5", r"drift (\S+)", -5.0),
+     ("1.5e+06 ops", r"(\S+) ops", 1.5e6), ("+5", r"(\d+)", 5.0), ("2026-11-25", r"-(\d+)-", 11.0)],
+)  # fmt: skip
+def test_a_whole_number_beside_other_text_is_a_figure(output: str, pattern: str, number: float) -> None:
+    """A comma that the pattern asks for separates columns, and a dash after a letter or digit is no sign."""
+    assert found(output, pattern=pattern) == (number,)
+
+
+def test_long_lines_of_commas_are_read_in_linear_time() -> None:
+    """Each number is judged by the text near to it."""
+    text = ",".join(["12"] * 100_000)
+    assert len(found(text, pattern=r"(\d+)(?:,|$)", per_line="1s")) == 100_000
+
+
+def test_standard_error_is_shown_where_the_output_lacks_the_figure() -> None:
+    """It often has the reason."""
+    with pytest.raises(Failed) as caught:
+        figures_in("", {"rate": figure(pattern=r"rate (\d+)")}, "connection refused\n")
+    assert caught.value.failure.code == "figure-absent-errors"
+    assert "connection refused" in str(caught.value)
 
 
 def test_a_column_of_csv_with_one_row_is_a_number() -> None:
@@ -87,9 +136,20 @@ def test_a_figure_per_line_has_every_number_in_order() -> None:
     [
         ("{}", {"path": "$.rate"}, "figure-absent"),
         ("nothing", {"pattern": r"rate (\d+)"}, "figure-absent"),
-        ("", {"path": "$.rate"}, "figure-unread"),
-        ("not json", {"path": "$.rate"}, "figure-unread"),
-        ("[" * 100_000, {"path": "$.rate"}, "figure-unread"),
+        ("", {"path": "$.rate"}, "output-malformed"),
+        ("not json", {"path": "$.rate"}, "output-malformed"),
+        ("[" * 100_000, {"path": "$.rate"}, "output-malformed"),
+        ('{"rate": 1, "rate": 2}', {"path": "$.rate"}, "output-malformed"),
+        ('{"end": {"rate": 1, "x": 0, "rate": 2}}', {"path": "$.end.rate"}, "output-malformed"),
+        ('{"rate": "1_000"}', {"path": "$.rate"}, "figure-unread"),
+        ('{"rate": "\uff11\uff12"}', {"path": "$.rate"}, "figure-unread"),
+        ("rate \u0661\u0662", {"pattern": r"rate (\d+)"}, "figure-unread"),
+        ("rate 1_000", {"pattern": r"rate (\S+)"}, "figure-unread"),
+        ("rate 1_000ms", {"pattern": r"rate (?P<value>\w+?)(?P<unit>ms)", "unit": "s"}, "figure-unread"),
+        ("50% 1.2.3s", {"pattern": r"% (?P<value>[\d.]+)(?P<unit>s)", "unit": "ms"}, "figure-unread"),
+        ("v\n1_000\n", {"column": "v"}, "figure-unread"),
+        ("a,a\n1,2\n", {"column": "a"}, "output-malformed"),
+        ("a,b\n1,2,3\n", {"column": "a"}, "output-malformed"),
         ('{"a": [1, 2]}', {"path": "$.a[*]"}, "figure-ambiguous"),
         ("t=1 t=2", {"pattern": r"t=(\d)"}, "figure-ambiguous"),
         ('{"rate": true}', {"path": "$.rate"}, "figure-unread"),
@@ -97,7 +157,7 @@ def test_a_figure_per_line_has_every_number_in_order() -> None:
         ('{"rate": 1e999}', {"path": "$.rate"}, "figure-unread"),
         ('{"rate": "nan"}', {"path": "$.rate"}, "figure-unread"),
         ("rate fast", {"pattern": r"rate (\w+)"}, "figure-unread"),
-        ("a,b\n1,2\n", {"column": "c"}, "figure-unread"),
+        ("a,b\n1,2\n", {"column": "c"}, "output-malformed"),
         ("a,b\n", {"column": "a"}, "figure-absent"),
         ("a,b\n1\n", {"column": "b"}, "figure-unread"),
     ],
