@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from iolab.analysis.bounds import ratio_bound
 from iolab.analysis.forwarding_types import Bound
-from iolab.analysis.published_file import PublishedFigure
+from iolab.analysis.published_file import PublishedFigure, with_dimensions
 from iolab.analysis.types import Analysis
 from iolab.analysis.unlike import OTHER_METHOD
 from iolab.errors import InputError, Problem
@@ -128,14 +128,19 @@ def lay_beside(
 ) -> PublishedComparison:
     """Find for each published figure the run's own of every cell that has its labels.
 
-    Where there is no such cell at all, factors of whose labels the run has none are passed over, and listed.
+    Factors that the run does not have are passed over, and listed. Where there is no such cell at all, so are factors
+    of whose labels the run has none.
 
     Raises:
         InputError: the run has a counterpart of none of them even so.
     """
     own = _own(analysis)
-    rows, without = _rows(figures, plan, own)
-    apart: tuple[Apart, ...] = ()
+    known = {factor.name for factor in plan.factors}
+    figures = [with_dimensions(figure, known) for figure in figures]
+    absent = frozenset(name for figure in figures for name in figure.cell if name not in known)
+    rows, without = _rows(figures, plan, own, absent)
+    shown = [figure for figure in figures if figure not in without]
+    apart = tuple(each for each in _apart(shown, own) if each.factor in absent)
     if not rows and _related(figures, own):
         apart = _apart(figures, own)
         means = [figure for figure in figures if figure.statistic == "mean" or figure.over]
@@ -174,7 +179,9 @@ def _rows(
     for figure in figures:
         wanted = {name: label for name, label in figure.cell.items() if name not in passed}
         like = replace(figure, cell=wanted)
-        alike = [each for each in own if _matches(each, like)]
+        # Labels that are passed over say what a mean is of; least and largest are of other trials than the run's.
+        near = len(wanted) == len(figure.cell) or (wanted and (figure.statistic == "mean" or figure.over))
+        alike = [each for each in own if near and _matches(each, like)]
         for each in alike:
             row = _beside(figure, each, figures, plan, own, passed)
             both = {

@@ -1,28 +1,32 @@
 """A file of published figures: CSV in, one figure per line out, every problem at once. Pure.
 
 A file has the columns measure, metric, statistic, value, unit, and may have `over`, the factor over whose levels the
-statistic was taken; every other column is a factor and holds labels.
+statistic was taken. A column with the name of a dimension (flow, direction, part, ...) says what the metric is about,
+unless the run has a factor of that name; every other column is a factor and holds labels.
 """
 
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from iolab.aliases import Sort, aliases, give_notice
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic
 from iolab.experiment.summaries import STATISTICS
 from iolab.record.dimensions import Dimensions, Quantity
+from iolab.record.dimensions import names as dimension_names
 
 FIXED = ("measure", "metric", "statistic", "value", "unit")
 """Columns that are no factor, and must be there."""
 OVER = "over"
 """Column that may be there: the factor over whose levels the statistic was taken, within one block."""
 PART, BLOCK = "part", "block_bytes"
-"""Columns that may be there: the phase of a disk program, and the size of one read or write of it [bytes]."""
+"""Columns that are never a factor: the phase of a disk program, and the size of one read or write of it [bytes]."""
 NO_FACTORS = frozenset((*FIXED, OVER, PART, BLOCK))
+WHOLE_NUMBERS = frozenset({"queue", "cpu", "window_ns", "block_bytes", "depth", "rate_bps", "buffer_bytes"})
+"""Dimensions that are whole numbers in their unit."""
 UNITS: Mapping[str, tuple[str, float]] = {
     "bit/s": ("bit/s", 1.0), "kbit/s": ("bit/s", 1e3), "Mbit/s": ("bit/s", 1e6), "Gbit/s": ("bit/s", 1e9),
     "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "MiB/s": ("byte/s", 2.0**20), "frame/s": ("frame/s", 1.0),
@@ -47,7 +51,7 @@ class PublishedFigure:
     over: str
     """The factor over whose levels it was taken; empty: over trials."""
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Factor, or dimension of the metric, to label."""
     value: float
     """In `unit`."""
     unit: str | None
@@ -105,6 +109,20 @@ def _new_columns(heads: Sequence[str], source: str) -> list[str]:
     return found
 
 
+def with_dimensions(figure: PublishedFigure, factors: Collection[str]) -> PublishedFigure:
+    """Return a figure whose metric is about what its columns of dimensions say; those that are factors stay."""
+    about = {
+        name: int(label) if name in WHOLE_NUMBERS else label
+        for name, label in figure.cell.items()
+        if name in dimension_names() and name != "load_ratio" and name not in factors
+    }
+    if not about:
+        return figure
+    cell = {name: label for name, label in figure.cell.items() if name not in about}
+    dimensions = Dimensions(**{**figure.metric.dimensions.known(), **about})  # type: ignore[arg-type] # by their names
+    return replace(figure, metric=Quantity(figure.metric.name, dimensions), cell=cell)
+
+
 def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Problem:
     doing = "reading a published figure"
     words = {name: (value or "").strip() for name, value in row.items() if name is not None}
@@ -120,9 +138,10 @@ def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Prob
         return Problem(place, doing, words["unit"], f"a unit: {', '.join((*UNITS, RELATIVE))}")
     if words["statistic"] not in STATISTICS:
         return Problem(place, doing, words["statistic"], ", ".join(STATISTICS))
-    block = words.get(BLOCK, "")
-    if block and not block.isdecimal():
-        return Problem(place, doing, block, "a size in bytes, or nothing")
+    for name in WHOLE_NUMBERS & words.keys():
+        if words[name] and not words[name].isdecimal():
+            return Problem(place, doing, words[name], f"a whole number as {name}, or nothing")
+    block = words.get(BLOCK)
     about = Dimensions(part=words.get(PART) or None, block_bytes=int(block) if block else None)
     relative = words["unit"] == RELATIVE
     unit, size = (None, 1e-2) if relative else UNITS[words["unit"]]

@@ -13,12 +13,16 @@ from iolab.agent.watch import (
     WatchFlow,
     WatchLine,
     WatchLoss,
+    WatchStarted,
     WatchTrains,
     WatchWindows,
 )
 
 Frame = tuple[int, int]
 """Time [ns] and bytes."""
+STARTED = WatchStarted(by=("tcx",), fallbacks=(), begin_ns=0)
+EVEN: tuple[Frame, ...] = tuple((1_000_000 + 120_000 * number, 1514) for number in range(100))
+"""A frame every 120 us: 100 Mbit/s by a pacer."""
 
 
 def histogram(values: Sequence[int]) -> Histogram:
