@@ -60,7 +60,8 @@ class Watch(Beside):
     line: Maybe[BitsPerSecond] = None
     """Rate of the line that frames are thought to be on, one behind the other; absent: only as they come."""
     train_gap: Maybe[SomeNanoseconds] = None
-    """Frames closer than that are of one train; absent: half of what 1538 bytes take on the line, or 5 us."""
+    """Frames that begin closer to each other than that are one train; absent: 1.5 times what a frame of the link's MTU
+    takes on the line, or 5 us."""
     buffers: Annotated[tuple[SomeBytes, ...], Shorthand(_listed, _item)] = (
         16_384,
         32_768,

@@ -41,6 +41,19 @@ def _commands(_: Packets, __: Topology) -> Sequence[str]:
     return ("# measured by frames of the agent itself",)
 
 
+def _with_watches(check: "Callable[[P, Lab, Topology], None]") -> "Callable[[P, Lab, Topology], None]":
+    """Return a check of a measure that also checks the watches beside it."""
+
+    def checked(measure: P, lab: "Lab", topology: Topology) -> None:
+        check(measure, lab, topology)
+        if measure.watch or measure.instruments:
+            from iolab.trial.instruments.watch import check_watches
+
+            check_watches(measure, lab, topology)
+
+    return checked
+
+
 def packet_kind(
     model: type[P],
     *,
@@ -58,7 +71,7 @@ def packet_kind(
         check_names=_check_names,
         named_by=_NAMED_BY,
         needs=packet_needs,
-        check=check,
+        check=_with_watches(check),
         commands=_commands,
         leading=leading,
         short_forms=short_forms,

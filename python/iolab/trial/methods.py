@@ -197,7 +197,11 @@ METHODS: tuple[MetricMethod, ...] = (
               "crates/engine/src/monitor/bins.rs"),
     ),
     MetricMethod(
-        name="watch-trains", metrics=("train_*", "gap_*_ns"), code=(*_WATCH, "crates/engine/src/monitor/trains.rs")
+        name="watch-gaps", metrics=("gap_*_ns",), code=(*_WATCH, "crates/engine/src/monitor/trains.rs")
+    ),
+    MetricMethod(
+        name="watch-trains", metrics=("train_*",), version=2,
+        code=(*_WATCH, "crates/engine/src/monitor/trains.rs", "iolab.trial.instruments.watch:train_gap_ns"),
     ),
     MetricMethod(
         name="watch-buckets",

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
-/// Collects trains. A usual threshold is half the gap of evenly spaced frames.
+/// Collects trains. A usual threshold is 1.5 times what a long frame takes on the line.
 #[derive(Debug, Clone)]
 pub struct Trains {
     threshold: Nanos,
@@ -97,6 +97,21 @@ mod tests {
         assert_eq!((report.bytes.sum(), report.gaps.count()), (6 * 64, 5));
         assert_eq!((report.lengths.max(), report.lengths.sum()), (Some(18), 18));
         assert_eq!((report.intervals.min(), report.intervals.max()), (Some(28), Some(72)));
+    }
+
+    /// A long frame takes 1.23 ms at 10 Mbit/s; a threshold of half of that would make each a train.
+    #[test]
+    fn nine_frames_back_to_back_then_eleven_frame_times_idle_are_trains_of_nine_every_twenty() {
+        let frame_ns = 1_538 * 8 * 100;
+        let mut trains = Trains::new(Nanos(frame_ns * 3 / 2));
+        for train in 0..50 {
+            (0..9).for_each(|frame| trains.push(Nanos((train * 20 + frame) * frame_ns), 1, 1_514));
+        }
+        let report = trains.finish();
+        assert_eq!((report.frames.min(), report.frames.max(), report.frames.count()), (Some(9), Some(9), 50));
+        let intervals = (report.intervals.min(), report.intervals.max());
+        assert_eq!(intervals, (Some(20 * frame_ns), Some(20 * frame_ns)));
+        assert_eq!(report.lengths.max(), Some(8 * frame_ns));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
@@ -60,6 +60,16 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
+class PastStack:
+    """Ports at which frames of a measure are not seen by what looks on in the kernel's stack."""
+
+    sent: frozenset[str] = frozenset()
+    """Frames leave them without the stack: by AF_XDP, AF_PACKET past the queueing discipline, or an XDP program."""
+    taken: frozenset[str] = frozenset()
+    """An XDP program takes the frames that arrive there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Where each part of a packet trial runs."""
 
@@ -73,6 +83,8 @@ class Placement:
     """Whether what takes frames in runs before other work of the host (SCHED_FIFO)."""
     further: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Port to the CPUs of its further sending threads, where it has several."""
+    past_stack: PastStack = PastStack()
+    """Where its frames are not in the stack."""
 
     def sending(self, port: str) -> tuple[int, ...]:
         """Return the CPUs of the sending threads of a port, one each."""
@@ -261,7 +273,22 @@ def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement |
         return None
     directions = ways(setup.lab, make_topology(setup.lab), wanted)
     senders = senders_of(wanted, len(directions), len(cpus))
-    return place(directions, cpus, realtime=wanted.scheduling == "realtime", senders=senders)
+    placed = place(directions, cpus, realtime=wanted.scheduling == "realtime", senders=senders)
+    return replace(placed, past_stack=past_stack(wanted, setup.lab, directions))
+
+
+def past_stack(measure: Packets, lab: Lab, directions: Sequence[Way]) -> PastStack:
+    """Return the ports at which the frames of a measure are not in the kernel's stack."""
+    hops = [hop for way in directions for hop in way.hops]
+    by_xdp = [
+        [port for port in ports if lab.machines[PortRef(port).machine].forward == "xdp"]
+        for ports in zip(*hops, strict=True)
+    ]
+    taken = () if measure.path == "af_packet" else (way.target.ref for way in directions)
+    return PastStack(
+        sent=frozenset((*(way.source.ref for way in directions), *by_xdp[0])),
+        taken=frozenset((*taken, *by_xdp[1])),
+    )
 
 
 def next_hop(lab: Lab, way: Way) -> str:

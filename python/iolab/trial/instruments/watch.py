@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
 from iolab.agent.watch import WatchStarted, close_watch, read_windows, start_watch, stop_watch
-from iolab.errors import AgentError
+from iolab.errors import AgentError, InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.instruments import Watch
+from iolab.experiment.measures import Packets
 from iolab.experiment.port_ref import PortRef
+from iolab.experiment.shapes import Shape
 from iolab.lab.links.link_topology import Join, join_of
+from iolab.lab.links.overlays import mtu_of
+from iolab.lab.packets.placement import PastStack, past_stack, ways
 from iolab.lab.topology import Port, Topology
 from iolab.record.dimensions import Dimensions
 from iolab.statements.failures import WatchFailed
@@ -27,10 +31,12 @@ from iolab.trial.lab_access import Site
 
 KEPT_BYTES = 35_000_000
 """For the windows of a point that are kept one by one: 60 s of 12 us at full rate, with and without a line."""
-LONGEST_LINE_BYTES = 1538
-"""A frame of 1518 bytes with preamble and gap."""
+LINE_EXTRA_BYTES = 38
+"""Of a frame on a line beyond its MTU: Ethernet header, checksum, preamble and gap between frames."""
+USUAL_MTU_BYTES = 1500
 TRAIN_GAP_NS = 5_000
 """Where no line says what is close."""
+NOTHING_PAST = PastStack()
 RATES_BPS = tuple(
     mantissa * 10**power for power in range(7, 11) for mantissa in (1, 2, 3, 4, 5, 6, 8)
 )  # 10 Mbit/s to 80 Gbit/s
@@ -56,9 +62,16 @@ class PlacedPoint:
 class WireWatch:
     """A watch on all its points; they may be on several kernels."""
 
-    def __init__(self, agent_of: Callable[[str], Agent], asked: Watch, points: Sequence[PlacedPoint]) -> None:
+    def __init__(
+        self,
+        agent_of: Callable[[str], Agent],
+        asked: Watch,
+        points: Sequence[PlacedPoint],
+        mtu_bytes: int = USUAL_MTU_BYTES,
+    ) -> None:
         self._agent_of = agent_of
         self._asked = asked
+        self._mtu_bytes = mtu_bytes
         self._by_kernel: dict[str, list[PlacedPoint]] = {}
         for placed in points:
             self._by_kernel.setdefault(placed.port.kernel, []).append(placed)
@@ -114,7 +127,7 @@ class WireWatch:
             "id": self._name,
             "windows_ns": sorted(asked.window),
             "line_bps": asked.line,
-            "train_gap_ns": train_gap_ns(asked),
+            "train_gap_ns": train_gap_ns(asked, self._mtu_bytes),
             "rates_bps": list(rates_bps(asked)),
             "buffers_bytes": sorted(asked.buffers) if asked.line else [],
             "flows": asked.flows,
@@ -122,13 +135,16 @@ class WireWatch:
         }
 
 
-def train_gap_ns(asked: Watch) -> int:
-    """Return how close frames of one train are [ns]."""
+def train_gap_ns(asked: Watch, mtu_bytes: int = USUAL_MTU_BYTES) -> int:
+    """Return how far apart frames of one train may begin [ns]: 1.5 times what a long frame takes on the line.
+
+    Begins of long frames that follow each other without a pause are one such time apart, those of short frames less.
+    """
     if asked.train_gap is not None:
         return asked.train_gap
     if asked.line is None:
         return TRAIN_GAP_NS
-    return max(1_000, LONGEST_LINE_BYTES * 8 * 1_000_000_000 // asked.line // 2)
+    return max(1_000, 3 * (mtu_bytes + LINE_EXTRA_BYTES) * 8 * 1_000_000_000 // asked.line // 2)
 
 
 def rates_bps(asked: Watch) -> tuple[int, ...]:
@@ -138,35 +154,93 @@ def rates_bps(asked: Watch) -> tuple[int, ...]:
 
 def watch_of(site: Site, asked: Watch) -> WireWatch:
     """Return the watch of a standing lab."""
-    return WireWatch(site.agent_of, asked, points_of(site.lab, site.topology, asked.at))
+    past = PastStack() if site.placement is None else site.placement.past_stack
+    points = points_of(site.lab, site.topology, asked.at, past)
+    link = _link_of(site.lab, site.topology, asked.at)
+    return WireWatch(site.agent_of, asked, points, mtu_of(site.lab, link))
 
 
-def points_of(lab: Lab, topology: Topology, at: str) -> tuple[PlacedPoint, ...]:
-    """Return where frames are looked at for a port, or for all ports of a link."""
-    ports = {port.ref: port for port in topology.ports()}
+def check_watches(measure: Packets, lab: Lab, topology: Topology) -> None:
+    """Check that each watch of a measure can see the frames that the measure sends over the watched link.
+
+    Raises:
+        InputError: one cannot: there they are not in the stack, neither where they leave nor where they arrive.
+    """
+    directions = ways(lab, topology, measure)
+    past = past_stack(measure, lab, directions)
+    crossed = dict.fromkeys(hop for way in directions for hop in way.hops)
+    problems = []
+    for asked in (one for one in measure.beside() if isinstance(one, Watch)):
+        ends = lab.links[_link_of(lab, topology, asked.at)].ends
+        points = {(each.port.ref, each.hook) for each in points_of(lab, topology, asked.at, past)}
+        wanted = [
+            (out, there)
+            for out, there in crossed
+            if out in ends and there in ends and not {(out, "egress"), (there, "ingress")} & points
+        ]
+        for out, there in wanted:
+            seen = f"a watch at {asked.at}: no packet of the kernel's stack carries the frames {out}->{there}"
+            allowed = "a port where a device under test sends or receives them through the stack"
+            advice = "watch the link before or after it; or set path: af_packet, whose frames a watch sees on arrival"
+            problems.append(Problem("measure", "placing a watch", seen, allowed, advice))
+    if problems:
+        raise InputError(problems)
+
+
+def _link_of(lab: Lab, topology: Topology, at: str) -> str:
+    """Return the link that a watch at a link or port is about."""
     at = lab.aliases.get(at, at)
-    link = at if at in lab.links else ports[PortRef(at)].link
+    return at if at in lab.links else next(port.link for port in topology.ports() if port.ref == PortRef(at))
+
+
+def points_of(
+    lab: Lab, topology: Topology, at: str, past: PastStack = NOTHING_PAST
+) -> tuple[PlacedPoint, ...]:
+    """Return where frames are looked at for a port, or for all ports of a link.
+
+    Where an XDP program takes the frames that arrive, those of a pair are looked at where they leave.
+    """
+    ports = {port.ref: port for port in topology.ports()}
+    link = _link_of(lab, topology, at)
+    at = lab.aliases.get(at, at)
     own = [ports[end] for end in lab.links[link].ends if end in ports and at in (link, end)]
     join = join_of(lab, link)
+    shaped = lab.links[link].shape
     if join in (Join.PAIR, Join.WIRE):
         here, there = (ports[end] for end in lab.links[link].ends)
         behind = tuple(
-            PlacedPoint(Point(Dimensions(direction=f"{source.ref}->{target.ref}")), target, "ingress")
-            for source, target in ((here, there), (there, here))
+            _crossing(source, target, shaped, past, join) for source, target in ((here, there), (there, here))
         )
         emulated = join is Join.WIRE and lab.links[link].wire is not None
         before = (PlacedPoint(Point(Dimensions(direction=f"{port.ref}->")), port, "egress") for port in own)
-        return (*behind, *before) if emulated else behind  # what enters a path is not what leaves it
-    shaped = lab.links[link].shape
+        found = (*behind, *before) if emulated else behind  # what enters a path is not what leaves it
+        return tuple(point for point in found if point is not None)
     return tuple(
         PlacedPoint(
-            Point(
-                Dimensions(direction=direction),
-                before_queue=hook == "egress" and shaped is not None and shaped.at == port.ref,
-            ),
+            Point(Dimensions(direction=direction), before_queue=hook == "egress" and _at(shaped, port)),
             port,
             hook,
         )
         for port in own
-        for direction, hook in ((f"->{port.ref}", "ingress"), (f"{port.ref}->", "egress"))
+        for direction, hook, blind in (
+            (f"->{port.ref}", "ingress", past.taken),
+            (f"{port.ref}->", "egress", past.sent),
+        )
+        if port.ref not in blind
     )
+
+
+def _crossing(
+    source: Port, target: Port, shaped: Shape | None, past: PastStack, join: Join
+) -> PlacedPoint | None:
+    """Return where what goes from one end of a pair to the other is looked at; None: nowhere."""
+    about = Dimensions(direction=f"{source.ref}->{target.ref}")
+    if target.ref not in past.taken:
+        return PlacedPoint(Point(about), target, "ingress")
+    if join is Join.PAIR and source.ref not in past.sent:
+        return PlacedPoint(Point(about, before_queue=_at(shaped, source)), source, "egress")
+    return None
+
+
+def _at(shaped: Shape | None, port: Port) -> bool:
+    return shaped is not None and shaped.at == port.ref

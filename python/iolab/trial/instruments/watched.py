@@ -8,6 +8,7 @@ import numpy as np
 
 from iolab.agent.watch import (
     Packed,
+    WatchCounted,
     Watched,
     WatchedPoint,
     WatchFlow,
@@ -36,6 +37,7 @@ from iolab.trial.instruments.windows import Unpacked, unpack
 
 SOURCE = "watch"
 NS_PER_S = 1_000_000_000
+ETHERNET_HEADER_BYTES = 14
 LINE = "line"
 """The part of windows that are filled while frames are on the line."""
 UNSTAMPED_RATIO = 0.001
@@ -292,6 +294,19 @@ def _warnings(point: Point, seen: WatchedPoint, started: WatchStarted) -> Iterat
     yield from _disagreement(place, seen)
 
 
+def _agree(octets: int, frames: int, counted: WatchCounted) -> bool:
+    """Whether an interface counted as many bytes and frames, with or without the Ethernet header of each.
+
+    A veth whose NAPI is on counts the packets of the stack without that header, and frames of XDP with it
+    (drivers/net/veth.c: xdp_bytes), so that any of the frames may be counted without.
+    """
+    if not counted.least_frames <= frames <= counted.most_frames:
+        return False
+    fewest = -(-(octets - counted.most_bytes) // ETHERNET_HEADER_BYTES)
+    most = (octets - counted.least_bytes) // ETHERNET_HEADER_BYTES
+    return max(fewest, 0) <= min(most, frames)
+
+
 def _disagreement(place: str, seen: WatchedPoint) -> Iterator[Warning]:
     """Yield what differs from the interface's counters: these count super-frames as one, or as what they stand for."""
     windows = seen.windows[0]
@@ -301,11 +316,7 @@ def _disagreement(place: str, seen: WatchedPoint) -> Iterator[Warning]:
         (bytes_on_line - seen.added_bytes, frames_on_line - seen.added_frames),
     )
     counted = seen.counted
-    if not any(
-        counted.least_bytes <= number <= counted.most_bytes
-        and counted.least_frames <= frames <= counted.most_frames
-        for number, frames in either
-    ):
+    if not any(_agree(octets, frames, counted) for octets, frames in either):
         yield WatchDisagrees(
             at=place,
             window_bytes=bytes_on_line,

@@ -68,9 +68,10 @@ def test_a_pacer_and_a_path_are_watched_as_a_pair_is(link: str, entering: list[s
     assert not any(before_queue for *_, before_queue in seen)
 
 
-def test_frames_closer_than_half_a_frame_of_the_line_are_a_train() -> None:
-    """What is close follows from the line, unless it is given."""
-    assert train_gap_ns(Watch(at="pair", line=10**9)) == 6_152
+def test_begins_of_frames_within_one_and_a_half_frame_times_of_the_line_are_a_train(lab: Lab) -> None:
+    """Long frames back to back begin one frame time apart; what that is follows from line and MTU."""
+    assert train_gap_ns(Watch(at="pair", line=10**7)) == 1_845_600
+    assert train_gap_ns(Watch(at="pair", line=10**9), 9000) == 108_456
     assert train_gap_ns(Watch(at="pair", line=10**12)) == 1_000
     assert train_gap_ns(Watch(at="pair")) == 5_000
     assert train_gap_ns(Watch.model_validate({"at": "pair", "train_gap": "7ns"})) == 7

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.trial.instruments.on_wire import Frame, packed, point, watched_points
+from tests.unit.trial.instruments.on_wire import EVEN, STARTED, Frame, packed, point, watched_points
 from tests.wording import in_words
 
-from iolab.agent.watch import Packed, WatchedPoint, WatchStarted, WatchStolen
+from iolab.agent.watch import Packed, WatchedPoint, WatchStolen
 from iolab.experiment.instruments import Watch
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metrics
@@ -18,9 +18,6 @@ from iolab.trial.instruments.watched import Point, watched
 
 WINDOW_NS = 12_000
 THERE = Dimensions(direction="near.eth0->far.eth0")
-STARTED = WatchStarted(by=("tcx",), fallbacks=(), begin_ns=0)
-EVEN: tuple[Frame, ...] = tuple((1_000_000 + 120_000 * number, 1514) for number in range(100))
-"""A frame every 120 us: 100 Mbit/s by a pacer."""
 
 
 def looked_at(
@@ -84,6 +81,21 @@ def test_flows_that_take_turns_are_fair_over_longer_windows_only() -> None:
     }
     assert fairness[WINDOW_NS] == pytest.approx(0.5)
     assert fairness[WINDOW_NS * 100] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("octets", "frames", "agree"),
+    [(151_400, 100, True), (151_400 - 14 * 100, 100, True), (151_400 - 14 * 3, 100, True),
+     (151_400 - 15, 100, False), (151_400 - 14 * 101, 100, False), (151_400 + 14, 100, False),
+     (151_400 - 14 * 100, 99, False)],
+)  # fmt: skip
+def test_counters_may_leave_out_the_ethernet_header_of_frames(octets: int, frames: int, agree: bool) -> None:
+    """A veth with NAPI counts packets of the stack without it, and frames of XDP with it."""
+    plain = point(EVEN, (WINDOW_NS, 1_000_000))
+    counted = replace(
+        plain.counted, least_bytes=octets, most_bytes=octets, least_frames=frames, most_frames=frames
+    )
+    assert (looked_at(replace(plain, counted=counted)).warnings == ()) is agree
 
 
 def test_windows_that_differ_from_the_counters_are_told_and_super_frames_are_no_difference() -> None:
