@@ -65,6 +65,20 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureRange:
+    """Values of a metric that agree with the cause."""
+
+    metric: str
+    """Its name."""
+    about: Mapping[str, Any]
+    """Dimensions that it must have; others do not matter."""
+    low: float
+    """Lowest value, in the metric's unit."""
+    high: float
+    """Highest value."""
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A lab with a planted cause, and the truth about it."""
 
@@ -86,6 +100,8 @@ class Case:
     """Codes of warnings that no trial may have."""
     seen: frozenset[str] = frozenset()
     """Codes of clauses that the verdict must hold."""
+    figures: tuple[FigureRange, ...] = ()
+    """What every trial must have measured."""
     refused: str = ""
     """A part of the reason for which the case must be refused, or its trials invalid; empty: it must be measured."""
     acts: tuple[Act, ...] = ()
@@ -131,8 +147,8 @@ def read_case(path: Path) -> Case:
     if not isinstance(truth, dict) or "cause" not in truth or not experiment.strip():
         raise ValueError(f"{path}: expected the truth with `cause`, a line `---`, and an experiment")
     known = {
-        "cause", "limit", "place", "doubt", "warnings", "without", "seen", "refused", "during", "hogs", "probe",
-        "cells",
+        "cause", "limit", "place", "doubt", "warnings", "without", "seen", "figures", "refused", "during", "hogs",
+        "probe", "cells",
     }  # fmt: skip
     if unknown := truth.keys() - known:
         raise ValueError(f"{path}: unknown keys {sorted(unknown)}; known are {sorted(known)}")
@@ -146,6 +162,7 @@ def read_case(path: Path) -> Case:
         warnings=_names(truth.get("warnings")),
         without=_names(truth.get("without")),
         seen=_names(truth.get("seen")),
+        figures=tuple(_figure(one) for one in truth.get("figures", ())),
         refused=str(truth.get("refused", "")),
         acts=tuple(_act(one) for one in truth.get("during", ())),
         hogs=int(truth.get("hogs", 0)),
@@ -178,6 +195,12 @@ def _act(written: Mapping[str, Any]) -> Act:
 def _probe(written: Mapping[str, Any]) -> Probe:
     low, high = written.get("rate_bps", written.get("loss_ratio", (0.0, float("inf"))))
     return Probe(str(written["at"]), written.get("after"), float(low), float(high))
+
+
+def _figure(written: Mapping[str, Any]) -> FigureRange:
+    low, high = written["range"]
+    about = {name: value for name, value in written.items() if name not in ("metric", "range")}
+    return FigureRange(str(written["metric"]), about, float(low), float(high))
 
 
 # Scores -----------------------------------------------------------------------------------------------------
@@ -225,7 +248,23 @@ def _score(case: Case, trial: Mapping[str, Any]) -> Score:
     if missing or false:
         text += f" [missing marks: {sorted(missing)}, false marks: {sorted(false)}]"
         grade = Grade.WRONG
+    if case.figures and (outside := tuple(_outside(case.figures, trial["metrics"]))):
+        text += f" [{'; '.join(outside)}]"
+        grade = Grade.WRONG
     return Score(grade, text, contradictions)
+
+
+def _outside(figures: Sequence[FigureRange], metrics: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the figures that are absent, or not within their ranges."""
+    for wanted in figures:
+        values = [
+            each["value"]
+            for each in metrics
+            if each["name"] == wanted.metric and wanted.about.items() <= each["dimensions"].items()
+        ]
+        wrong = [value for value in values if not wanted.low <= value <= wanted.high]
+        if wrong or not values:
+            yield f"{wanted.metric} is {wrong or 'absent'}, not {wanted.low:g} to {wanted.high:g}"
 
 
 def _grade(case: Case, truth: Truth, verdict: Mapping[str, Any], place: str) -> Grade:

@@ -94,3 +94,17 @@ def test_a_verdict_contradicts_itself_by_its_figures(
 def test_names_of_cases_say_what_they_are_about() -> None:
     """The beginning of a name selects the cases of one subject."""
     assert all("-" in case.name for case in all_cases())
+
+
+def test_a_figure_outside_its_range_or_absent_is_wrong() -> None:
+    """By its name and the dimensions that the case names."""
+    case = read_case(CASES / "watch-trains-slow-line.yaml")
+    about = {"direction": "a.eth0->b.eth0", "window_ns": 12_000}
+    right = [
+        {"name": "train_frames_p50", "value": 9, "dimensions": about},
+        {"name": "train_interval_p50_ns", "value": 24.6e6, "dimensions": about},
+    ]
+    assert score(case, [trial("waiting", None, metrics=right)]).grade is Grade.NAMED
+    trains_of_one = [right[0] | {"value": 1}, right[1]]
+    assert "[1], not 9 to 9" in score(case, [trial("waiting", None, metrics=trains_of_one)]).text
+    assert score(case, [trial("waiting", None, metrics=right[:1])]).grade is Grade.WRONG
