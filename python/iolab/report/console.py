@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iolab.analysis.types import Analysis
-from iolab.report import levels, numbers, packets, phases, sentences, tables, troubles
+from iolab.report import levels, numbers, packets, phases, sentences, tables, troubles, watch_tables
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
@@ -41,6 +41,8 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
         flows = tables.flows(shown, run, analysis, named, MOST_FLOW_ROWS)
         parts += _grid(flows, words) if flows is not None else []
         for grid in phases.short_grids(phases.phase_grids(shown, run, analysis, named, MOST_FLOW_ROWS)):
+            parts += _grid(grid, words)
+        for grid in watch_tables.watch_grids(shown.measure, run, analysis, named, MOST_FLOW_ROWS):
             parts += _grid(grid, words)
         for grid in phases.profile_grids(shown, run, analysis, named, MOST_FLOW_ROWS):
             parts += _grid(grid, words)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from iolab.analysis.types import Analysis
-from iolab.report import environment, levels, packets, phases, sentences, tables, troubles
+from iolab.report import environment, levels, packets, phases, sentences, tables, troubles, watch_tables
 from iolab.report.markup import Markdown, Markup
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
@@ -47,6 +47,8 @@ class _Text:
             blocks += self._grid(flows) if flows is not None else []
             for each in phases.phase_grids(shown, run, analysis, named, MOST_ROWS):
                 blocks += self._grid(each)
+            for seen in watch_tables.watch_grids(shown.measure, run, analysis, named, MOST_ROWS):
+                blocks += self._grid(seen)
             for summed in levels.level_grids(shown.measure, run, analysis, named, MOST_ROWS):
                 blocks += self._grid(summed)
             for found in analysis.forwarding:

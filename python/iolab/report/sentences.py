@@ -8,6 +8,7 @@ from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.selection import Shown
+from iolab.report.watches import watch_lines
 from iolab.report.words import Words
 from iolab.statements.warnings import Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
@@ -167,6 +168,7 @@ def summary(analysis: Analysis, measures: Sequence[str], names: Names) -> list[s
         metric = analysis.leading.get(measure)
         if metric is not None and (measure, metric) in groups:
             lines.append(_extent(groups[measure, metric], names))
+    lines += watch_lines(analysis, measures, names)
     lines += [onset(found, names) for found in analysis.onsets]
     shown = sorted(analysis.findings, key=lambda found: not found.shown)
     lines += [finding(found, analysis, names) for found in shown[:MOST_FINDINGS]]

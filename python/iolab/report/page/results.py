@@ -15,6 +15,7 @@ from iolab.report.names import Names
 from iolab.report.phases import phase_grids, profile_grids
 from iolab.report.selection import Shown, choose, leading, side_metrics
 from iolab.report.sweeps import Sweep, sweep_of
+from iolab.report.watch_tables import watch_grids
 from iolab.report.words import Words
 from iolab.store.records import StoredRun, TrialRecord
 
@@ -150,6 +151,7 @@ def _grids(
     shown: Shown, found: Forwarding | None, run: StoredRun, analysis: Analysis, named: Names
 ) -> tuple[tables.Grid, ...]:
     summed = [
+        *watch_grids(shown.measure, run, analysis, named, MOST_ROWS),
         *profile_grids(shown, run, analysis, named, MOST_ROWS),
         *level_grids(shown.measure, run, analysis, named, MOST_ROWS),
     ]

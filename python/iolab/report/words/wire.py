@@ -49,4 +49,34 @@ class WireWords:
     """{depth} {rate}: a point of the curve as a sentence."""
     left_out: str
     """{shown} {total} {limit}"""
+    saw: str
+    """{measure} {direction} {cells}: what was seen in a direction, by cell."""
+    in_cell: str
+    """{cell} {pattern}"""
+    clauses: str
+    """Between the cells of such a sentence."""
+    cells: str
+    """{count}: that have one pattern."""
+    between: str
+    """{low} {high}"""
+    bursts: str
+    """{frames} {span}"""
+    one_by_one: str
+    """{span}"""
+    idle_for: str
+    """{frames} {idle}: of a burst, and frame times of the line without one."""
+    no_pause: str
+    """{frames}: no burst ended."""
+    saw_caption: str
+    """{measure}: caption of the table."""
+    direction: str
+    """Head of its first column, as those that follow."""
+    burst_p50: str
+    burst_p99: str
+    interval_p50: str
+    gap_p50: str
+    busiest: str
+    """{window}"""
+    idle: str
+    """{window}"""
     shaper: ShaperWords

@@ -1,0 +1,179 @@
+"""What a watch saw, in words: bursts of frames, and the time between them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
+from iolab.record.dimensions import Dimensions
+from iolab.report import numbers
+from iolab.report.names import Names
+from iolab.report.words.wire import WireWords
+
+BUSIEST_SHARE = 0.1
+"""Of the bytes of a measure's busiest direction: one that carried less (acknowledgements) has no sentence."""
+IDLE_TIMES = 3.0
+"""Of the frames of a burst: for a longer pause the time between bursts is written, not frame times."""
+LINE_EXTRA_BYTES = 24
+"""Of a frame on a line beyond the bytes that are counted: checksum, preamble and gap."""
+MOST_CELLS = 12
+"""Cells that a sentence tells one by one."""
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What passed one direction in one cell: means over blocks. None: nothing of the kind was seen."""
+
+    cell: Mapping[str, str]
+    """Factor to label."""
+    direction: str
+    """From port to port."""
+    bytes: float
+    """All that was seen."""
+    frames: Estimate | None
+    """Of a burst, its median."""
+    frames_p99: Estimate | None
+    """Of a burst, 99 of 100 have no more."""
+    interval: Estimate | None
+    """From the begin of a burst to that of the next, median [ns]."""
+    gap: Estimate | None
+    """Between two frames, median [ns]."""
+    busiest: Estimate | None
+    """The fullest of the shortest windows [bit/s]."""
+    idle: Estimate | None
+    """The share of the shortest windows without a frame."""
+    frame_ns: float | None
+    """What a frame of a burst takes on the declared line; None: there is none [ns]."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """How frames followed each other in some cells."""
+
+    kind: str
+    """Name of the sentence's template."""
+    frames: int
+    """Of a burst."""
+    spans_ns: tuple[float, ...]
+    """Of each cell: the time that the template has [ns]; empty where it has none."""
+    idle: tuple[int, ...] = ()
+    """Of each cell: frame times without a frame."""
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """Return what patterns in one clause have in common: their times are of one power of two."""
+        sizes = tuple(int(span).bit_length() for span in (*self.spans_ns, *self.idle))
+        return (self.kind, self.frames, sizes)
+
+    def say(self, words: WireWords) -> str:
+        """Return it in words, with the least and the largest of its cells."""
+        spans = [_duration(one) for one in sorted(self.spans_ns)]
+        idle = [str(one) for one in sorted(self.idle)]
+        template: str = getattr(words, self.kind)
+        return template.format(frames=self.frames, span=_range(spans, words), idle=_range(idle, words))
+
+
+def watch_lines(analysis: Analysis, measures: Sequence[str], names: Names) -> Iterator[str]:
+    """Say of each direction what passed in each cell; of many cells, those of one pattern share a clause."""
+    words = names.words.wire
+    for measure in measures:
+        passed = tuple(passed_by(measure, analysis))
+        most = max((one.bytes for one in passed), default=0.0)
+        for direction in dict.fromkeys(one.direction for one in passed if one.bytes >= BUSIEST_SHARE * most):
+            own = [one for one in passed if one.direction == direction]
+            if clauses := _clauses(own, names):
+                places = {"measure": names.measure(measure), "direction": direction.replace("->", " → ")}
+                yield words.saw.format(**places, cells=words.clauses.join(clauses))
+
+
+def _clauses(own: Sequence[Passed], names: Names) -> list[str]:
+    words = names.words.wire
+    groups: dict[object, list[tuple[Passed, _Pattern]]] = {}
+    for number, one in enumerate(own):
+        if (pattern := _pattern(one)) is not None:
+            key = number if len(own) <= MOST_CELLS else pattern.alike
+            groups.setdefault(key, []).append((one, pattern))
+    clauses = []
+    for found in groups.values():
+        first = found[0][1]
+        spans = tuple(span for _, each in found for span in each.spans_ns)
+        idle = tuple(time for _, each in found for time in each.idle)
+        said = _Pattern(first.kind, first.frames, spans, idle).say(words)
+        cell = names.cell(found[0][0].cell) if len(found) == 1 else words.cells.format(count=len(found))
+        clauses.append(words.in_cell.format(cell=cell, pattern=said) if cell else said)
+    return clauses
+
+
+def _range(texts: Sequence[str], words: WireWords) -> str:
+    if not texts or texts[0] == texts[-1]:
+        return texts[0] if texts else ""
+    return words.between.format(low=texts[0], high=texts[-1])
+
+
+def passed_by(measure: str, analysis: Analysis) -> Iterator[Passed]:
+    """Yield what the watches of a measure saw, by cell and direction."""
+    every = analysis.estimates.of_measure(measure)
+    by: dict[tuple[str, Dimensions], dict[CellKey, Estimate]] = {}
+    for quantity, estimates in every.items():
+        if quantity.dimensions.direction is not None:
+            own = {cell_key(one.cell): one for one in estimates}
+            by[quantity.name, quantity.dimensions] = own
+    for about in [of for name, of in by if name == "watched_bytes" and of.flow is None]:
+        windows = [
+            of
+            for name, of in by
+            if name == "idle_ratio" and of.direction == about.direction and of.part is None
+        ]
+        shortest = min(windows, key=lambda of: of.window_ns or 0, default=about)
+        lines = [of for name, of in by if name == "line_buffer_bytes" and of.direction == about.direction]
+        for key, seen in by["watched_bytes", about].items():
+            frames, octets = _at(by, "train_frames_p50", about, key), _at(by, "train_bytes_p50", about, key)
+            line_bps = next((of.rate_bps for of in lines if key in by["line_buffer_bytes", of]), None)
+            yield Passed(
+                cell=seen.cell,
+                direction=about.direction or "",
+                bytes=seen.mean,
+                frames=frames,
+                frames_p99=_at(by, "train_frames_p99", about, key),
+                interval=_at(by, "train_interval_p50_ns", about, key),
+                gap=_at(by, "gap_p50_ns", about, key),
+                busiest=_at(by, "window_rate_max_bps", shortest, key),
+                idle=_at(by, "idle_ratio", shortest, key),
+                frame_ns=_frame_ns(frames, octets, line_bps),
+            )
+
+
+def _at(
+    by: Mapping[tuple[str, Dimensions], Mapping[CellKey, Estimate]],
+    name: str,
+    about: Dimensions,
+    key: CellKey,
+) -> Estimate | None:
+    return by.get((name, about), {}).get(key)
+
+
+def _frame_ns(frames: Estimate | None, octets: Estimate | None, line_bps: int | None) -> float | None:
+    if frames is None or octets is None or not line_bps or frames.mean <= 0:
+        return None
+    return (octets.mean / frames.mean + LINE_EXTRA_BYTES) * 8 * NS_PER_S / line_bps
+
+
+def _pattern(one: Passed) -> _Pattern | None:
+    """Return how frames followed each other; None: too few passed for that."""
+    if one.frames is None:
+        return None
+    frames = round(one.frames.mean)
+    if one.interval is None:
+        return _Pattern("no_pause", frames, ()) if frames > 1 else None
+    if frames <= 1:
+        return _Pattern("one_by_one", 1, ((one.gap or one.interval).mean,))
+    idle = 0.0 if not one.frame_ns else one.interval.mean / one.frame_ns - frames
+    if 0 < idle <= IDLE_TIMES * frames:
+        return _Pattern("idle_for", frames, (), (max(1, round(idle)),))
+    return _Pattern("bursts", frames, (one.interval.mean,))
+
+
+def _duration(ns: float) -> str:
+    by = numbers.scale("", "ns", (ns,))
+    scaled = ns * by.factor
+    return f"{scaled:.{max(0, 2 - len(str(int(scaled))))}f} {by.unit}"
