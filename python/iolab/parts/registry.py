@@ -113,7 +113,14 @@ def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
         raise _broken(
             point, f"its model {row.model.__name__} is no {shape.BASE}", "derive the model from that"
         )
+    methods: object = row.methods
+    if not isinstance(methods, Mapping) or not all(map(_is_version, methods.values())):
+        raise _broken(point, f"its methods are {methods!r}", "map each metric to a whole number from 1")
     return row
+
+
+def _is_version(version: object) -> bool:
+    return isinstance(version, int) and not isinstance(version, bool) and version >= 1
 
 
 def _broken(point: EntryPoint, seen: str, advice: str) -> UnsupportedError:

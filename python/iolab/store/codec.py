@@ -145,7 +145,10 @@ class TrialReader:
             if all(map(_is_of, row.metrics, heads.quantities, heads.units, heads.better, heads.methods)):
                 return heads
         try:
-            known.append(Metrics(row.metrics).heads)
+            heads = Metrics(row.metrics).heads
+            if any(method is not None and method < 1 for method in heads.methods):
+                raise ValueError("metrics: a method below 1; allowed: 1 or more, or null where it is unknown")
+            known.append(heads)
         except ValueError as error:
             raise Malformed(str(error)) from error
         return known[-1]

@@ -1,5 +1,6 @@
 """Parts of other packages: found by their entry points; a broken one says so, and whose it is."""
 
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Literal
 
@@ -36,6 +37,8 @@ def row(model: type[Measure]) -> AnyMeasureKind:
 
 PING, TAKEN = row(Ping), row(Taken)
 NO_ROW = "a text"
+VERSIONED, ZERO, YES, TEXT = (replace(PING, methods={"knocks_per_s": of}) for of in (2, 0, True, "2"))  # type: ignore[dict-item]
+LISTED = replace(PING, methods=["knocks_per_s"])  # type: ignore[arg-type]
 
 
 def unnamed() -> AnyMeasureKind:
@@ -74,6 +77,17 @@ def test_a_broken_part_is_refused_with_its_place_and_what_to_do(broken: EntryPoi
         joined(measure_kinds().values(), [broken], MeasureKind)
     assert str(told.value).startswith(f"loading 'x' of iolab.measures from {broken.value}: ")
     assert seen in str(told.value)
+
+
+def test_a_row_may_state_the_versions_of_its_methods() -> None:
+    """Whole numbers from 1: a record with another one could not be read."""
+    found = joined(measure_kinds().values(), [point("VERSIONED")], MeasureKind)
+    assert found["knock"].methods == {"knocks_per_s": 2}
+    for wrong in ("ZERO", "YES", "TEXT", "LISTED"):
+        with pytest.raises(
+            UnsupportedError, match=r"its methods are .*; map each metric to a whole number from 1"
+        ):
+            joined(measure_kinds().values(), [point(wrong)], MeasureKind)
 
 
 def test_two_packages_with_one_name_are_both_named() -> None:

@@ -44,13 +44,14 @@ PLAIN: Mapping[Any, st.SearchStrategy[Any]] = {
     NoneType: st.none(),
 }
 BOUNDED: Mapping[type, Mapping[str, st.SearchStrategy[Any]]] = {
+    Metric: {"method": st.none() | st.integers(1, 99)},
     Goal: {
         "loss_ratio": st.floats(0, 0.5),
         "relative_width": st.floats(0.001, 0.5),
         "min_fps": st.floats(1, 10),
         "max_fps": st.floats(11, 1e9),
         "trial_ns": st.integers(1, 10**12),
-    }
+    },
 }
 """Fields that the record itself bounds further than their types do."""
 OTHERWISE = (TrialResult, Series, Heads)

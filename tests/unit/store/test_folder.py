@@ -113,7 +113,10 @@ def test_a_run_of_an_older_schema_is_read_beside_newer_lines(folder: RunFolder) 
         '"begin_ns":0,"end_ns":1,"measured_ns":1,"metrics":{"received_bps[a->b]":{"value":1.0,"unit":"bit/s"}},'
         '"warnings":[]}\n' + path.read_text()
     )
-    assert [record.key for record in load_run(folder.path).trials] == ["k0", "k1"]
+    run = load_run(folder.path)
+    assert [record.key for record in run.trials] == ["k0", "k1"]
+    assert [metric.method for record in run.trials for metric in record.result.metrics] == [None, 1]
+    assert run.trial_schema == 1
 
 
 def test_what_is_in_a_guest_image_is_kept_once_under_the_digest_of_its_file(folder: RunFolder) -> None:

@@ -1,9 +1,11 @@
 """Records of older schemas come out as today's types; what they did not have is unknown."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.store.examples import record
 
 from iolab.errors import StoreError
 from iolab.record.dimensions import Dimensions, Quantity
@@ -12,7 +14,7 @@ from iolab.record.trial import Status
 from iolab.statements.failures import OtherFailure
 from iolab.statements.in_words import WarningInWords
 from iolab.statements.warnings import Emulated
-from iolab.store.codec import TrialReader, decode_packets
+from iolab.store.codec import TrialReader, decode_packets, encode_trial
 from iolab.store.records import TRIAL_SCHEMA
 
 LINE_1: dict[str, Any] = {
@@ -126,6 +128,28 @@ def test_an_old_line_that_is_damaged_is_refused_by_the_key_that_is_wrong(changed
     """Missing, unknown and of another type."""
     with pytest.raises(Malformed, match=named):
         read(**changed)
+
+
+def test_metrics_of_older_schemas_have_unknown_methods() -> None:
+    """Of schema 1 and of schema 2, whose lines differ from those of today in nothing else."""
+    (old,) = read().result.metrics
+    today = encode_trial(record("k"))
+    line = today.replace('"schema":3', '"schema":2')
+    assert line != today
+    found = [TrialReader().read(text).result for text in (today, line)]
+    assert [metric.method for metric in (old, *found[0].metrics, *found[1].metrics)] == [None, 1, None]
+    assert [metric.value for metric in found[0].metrics] == [metric.value for metric in found[1].metrics]
+    assert replace(found[0], metrics=found[1].metrics) == found[1]
+
+
+@pytest.mark.parametrize("method", [0, -1, "1", 1.5, True])
+def test_a_method_that_is_no_version_is_refused(method: object) -> None:
+    """In a line of today, and in an old one, where the key never was."""
+    line = json.loads(encode_trial(record("k")))
+    line["metrics"][0]["method"] = method
+    for schema in (2, 3):
+        with pytest.raises(Malformed, match="method"):
+            TrialReader().read(json.dumps({**line, "schema": schema}))
 
 
 @pytest.mark.parametrize("schema", [0, -1, TRIAL_SCHEMA + 1])

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 import iolab.trial
-from iolab.record.metric import Metric
+from iolab.record.metric import Method, Metric, Metrics
+from iolab.run.folder_work import raised_methods
+from iolab.statements.notes import MethodsRaised
+from iolab.store.records import StoredRun
 from iolab.trial import methods
 from iolab.trial.methods import METHODS, method_of, version_of, with_methods
 
@@ -84,6 +88,25 @@ def test_the_metrics_of_a_trial_have_the_versions_of_today(monkeypatch: pytest.M
         [Metric("jitter_ns", "ns", 1.0), Metric("received_bps", "bit/s", 1.0, method=9)], "stream"
     )
     assert [metric.method for metric in found] == [7, 1]
+
+
+def test_a_run_by_older_methods_is_told_which_metrics_new_trials_would_not_be_pooled_with() -> None:
+    """By measure and versions; a run by today's methods has nothing to say."""
+    metrics = (Metric("received_bps", "bit/s", 1.0), Metric("retransmits", "count", 1.0))
+
+    def run(*methods: Method) -> StoredRun:
+        own = Metrics(replace(one, method=method) for one, method in zip(metrics, methods, strict=True))
+        return SimpleNamespace(
+            trials=[SimpleNamespace(measure="tcp", kind="stream", result=SimpleNamespace(metrics=own))] * 2
+        )  # type: ignore[return-value]
+
+    assert raised_methods(run(1, 1)) == ()
+    assert raised_methods(run(None, None)) == (
+        MethodsRaised(measure="tcp", metrics=("received_bps", "retransmits"), stored="unknown", newest="1"),
+    )
+    assert raised_methods(run(1, 9)) == (
+        MethodsRaised(measure="tcp", metrics=("retransmits",), stored="9", newest="1"),
+    )
 
 
 @pytest.fixture
