@@ -1,0 +1,70 @@
+"""Runs that an older iolab began: extended, resumed and compared by this one."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.netns.runs import trials
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+LAB = """title: Methods
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {x: {ends: [a.p, b.p]}}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: a, to: b, duration: 1s}
+factors:
+  links.x.mtu: [1500, 9000]
+baseline: {links.x.mtu: 1500}
+"""
+
+
+def age(folder: Path) -> None:
+    """Make the trials of a run those of an iolab that had no versions of methods."""
+    lines = (folder / "trials.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    for record in records:
+        assert not any("method" in metric for metric in record["metrics"])
+        record["schema"] = 2
+    (folder / "trials.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+
+def test_a_run_by_older_methods_is_extended_and_compared_without_mixing_them(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """A block more, and a level more: what is pooled, what is left out, and that both commands say so."""
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB)
+    ran = iolab("run", file)
+    assert ran.returncode == 0, ran.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    fresh = tmp_path / "fresh"
+    shutil.copytree(folder, fresh)
+    age(folder)
+    file.write_text(f"{LAB}blocks: 2\n")
+    extended = iolab("extend", folder, file)
+    assert extended.returncode == 0, extended.stderr
+    assert re.search(
+        r"tcp: received_bps, .* have method version unknown in this run; new trials have version 1",
+        extended.stderr,
+    )
+    assert len(trials(folder)) == 4
+    shown = json.loads(iolab("show", folder, "--json").stdout)
+    rates = [each for each in shown["estimates"] if each["metric"] == "received_bps"]
+    assert [(each["n"], each["method"]) for each in rates] == [(1, 1), (1, 1)]
+    assert "methods-mixed" in {warning["code"] for warning in shown["warnings"]}
+    assert {metric["method"] for trial in shown["trials"] for metric in trial["metrics"]} == {None, 1}
+    newer = (fresh / "trials.jsonl").read_text().replace('"unit":"bit/s"', '"unit":"bit/s","method":7')
+    (fresh / "trials.jsonl").write_text(newer)
+    compared = json.loads(iolab("compare", folder, fresh, "--json").stdout)
+    cells = [each for each in compared["cells"] if each["metric"] == "received_bps"]
+    assert [(each["method"], each["ratio"]) for each in cells] == [([1, 7], None)] * 2
+    assert any(each["metric"] == "retransmits" and each["method"] == [1, 1] for each in compared["cells"])
+    assert "methods-differ" in {warning["code"] for warning in compared["warnings"]}
+    text = iolab("compare", folder, fresh).stdout
+    assert "other method" in text
