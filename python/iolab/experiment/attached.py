@@ -12,7 +12,7 @@ from iolab.experiment.document import line_of
 from iolab.experiment.problems import Problems
 
 RECORDING = "recording"
-KEYS = ("rate_trace", "delivery_trace", "jitter_samples", RECORDING)
+KEYS = ("rate_trace", "delivery_trace", "jitter_samples", "job_file", RECORDING)
 """Keys of the language whose value may be a file's name."""
 COPIES = "files"
 """Where a run folder keeps them."""

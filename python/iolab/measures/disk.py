@@ -69,19 +69,36 @@ def _check_memory(view: View, section: Section, measure: DiskMeasure, memory_byt
 def _check_fio(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> None:
     if measure.program != "fio":
         view.say(section, ("fio",), f"fio of {measure.program}", "with program: fio alone")
-    if fio.job is not None:
-        from iolab.trial.disk.fio_jobs import own_job_troubles
-
-        allowed = "sections with what is done: rw, bs, iodepth, runtime, ... ; iolab says where"
-        for trouble in own_job_troubles(fio.job):
-            view.say(section, ("fio", "job"), trouble, allowed)
-        if measure.profile is not None:
-            view.say(section, ("profile",), f"{measure.profile} beside a job file", "either of them")
+    if fio.job is not None and fio.job_file is not None:
+        view.say(section, ("fio", "job_file"), "job and job_file", "one of the two")
+    elif fio.job_text is not None:
+        _check_job(view, section, measure, fio)
     combinations = [len(one or ()) for one in (fio.blocks, fio.depths, fio.access)]
     if measure.profile == "steady-state" and max(combinations) > 1:
         view.say(
             section, ("fio",), "several combinations", "one block, one depth and one access with steady-state"
         )
+
+
+def _check_job(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> None:
+    from iolab.trial.disk.job_file import JobFileError, read_job
+    from iolab.trial.disk.job_keys import REPLACEABLE
+    from iolab.trial.disk.section_runs import place_problems
+
+    place = ("fio", "job" if fio.job is not None else "job_file")
+    for name in fio.replace:
+        if name not in REPLACEABLE:
+            view.add(section, ("fio", "replace"), name, sorted(REPLACEABLE), "a key that iolab can set")
+    if measure.profile is not None:
+        view.say(section, ("profile",), f"{measure.profile} beside a job file", "either of them")
+    try:
+        problems = tuple(
+            place_problems(read_job(fio.job_text or "", fio.replace), measure.size or DEFAULT_BYTES)
+        )
+    except JobFileError as error:
+        problems = error.problems
+    for problem in problems:
+        view.say(section, place, problem.seen, problem.allowed, problem.advice)
 
 
 def _runs(measure: DiskMeasure) -> tuple[str, ...]:
@@ -144,6 +161,11 @@ def _duration_ns(measure: DiskMeasure) -> int:
     from iolab.trial.disk.fio_jobs import of_fio
 
     asked = of_fio(measure)
+    if asked.job_text is not None:
+        from iolab.trial.disk.section_runs import job_of, lasts_ns
+
+        job = job_of(measure)
+        return 0 if job is None else lasts_ns(job, measure)
     if measure.profile == "steady-state":
         return asked.each * asked.rounds
     return asked.each * len(asked.blocks or ()) * len(asked.depths or ()) * len(asked.access or ())

@@ -39,6 +39,8 @@ class Dimensions:
     """Of a token bucket, or of a line [bit/s]."""
     buffer_bytes: int | None = None
     """Depth of a buffer [bytes]."""
+    section: Name | None = None
+    """Of a job file that a disk program was given, as the file names it."""
     part: Name | None = None
     """A part of what is measured that no other dimension names."""
 

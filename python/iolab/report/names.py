@@ -81,6 +81,7 @@ class Names:
             about.thread,
             None if about.cpu is None else f"cpu{about.cpu}",
             None if about.window_ns is None else numbers.duration(about.window_ns),
+            about.section if about.part is None else None if about.section is None else f"{about.section}:",
             about.part,
             None if about.block_bytes is None else format_bytes(about.block_bytes),
             None if about.depth is None else f"depth {about.depth}",

@@ -54,6 +54,33 @@ class LedgerOpen(Warning):
     more_bytes: int
 
 
+class SectionLedgerOpen(Warning):
+    """The same while sections of a job file went on."""
+
+    code = "section-ledger-open"
+    section: Name
+    above: Name
+    below: Name
+    direction: Name
+    more_bytes: int
+
+
+class SectionLoadShort(Warning):
+    """A section of a job file began fewer reads or writes than its rate says."""
+
+    code = "section-load-short"
+    section: Name
+    offered_per_s: int
+    reached_per_s: int
+
+
+class JobKeysReplaced(Warning):
+    """Keys of a job file were left to iolab, as the measure asked."""
+
+    code = "job-keys-replaced"
+    names: tuple[Name, ...]
+
+
 class ReadFromMemory(Warning):
     """Much of what a program read came from the page cache: those figures are of memory, not of its disk."""
 

@@ -61,9 +61,10 @@ _WATCH = (
 _DISK = (
     "iolab.trial.disk.figures:metrics_of", "iolab.trial.disk.own:own_figures",
     "iolab.trial.disk.packaged:parse_hdparm", "iolab.trial.disk.packaged:parse_bonnie",
-    "iolab.trial.disk.fio_report:figure_of", "iolab.trial.disk.fio_jobs:jobs_of", "crates/disk/src/bonnie/large.rs",
-    "crates/disk/src/bonnie/small.rs", "crates/disk/src/bonnie/seeks.rs", "crates/disk/src/hdparm.rs",
-    "crates/disk/src/thput.rs", "crates/disk/src/phase.rs",
+    "iolab.trial.disk.fio_report:figure_of", "iolab.trial.disk.fio_jobs:jobs_of",
+    "iolab.trial.disk.section_runs:runs_of", "crates/disk/src/bonnie/large.rs", "crates/disk/src/bonnie/small.rs",
+    "crates/disk/src/bonnie/seeks.rs", "crates/disk/src/hdparm.rs", "crates/disk/src/thput.rs",
+    "crates/disk/src/phase.rs",
 )  # fmt: skip
 _ROUND_TRIPS = ("iolab.trial.round_trips.requests:requests_of", *_HISTOGRAM)
 _PING = ("iolab.trial.round_trips.figures:ping_metrics", *_ROUND_TRIPS,
@@ -163,10 +164,10 @@ METHODS: tuple[MetricMethod, ...] = (
     MetricMethod(name="disk-queue", metrics=("disk_under_way",), kinds=("disk",), code=_DISK),
     MetricMethod(name="disk-program-cpu", metrics=("disk_cpu_ratio",), kinds=("disk",), code=_DISK),
     MetricMethod(
-        name="disk-layers", metrics=("disk_layer_*",), kinds=("disk",),
-        code=("iolab.trial.disk.ledger:layer_metrics", "iolab.trial.disk.layers:of_block_layer",
-              "iolab.trial.disk.layers:of_process", "iolab.trial.disk.layers:of_sockets",
-              "iolab.trial.disk.layers:of_monitor"),
+        name="disk-layers", metrics=("disk_layer_*",), kinds=("disk",), version=2,
+        code=("iolab.trial.disk.ledger:layer_metrics", "iolab.trial.disk.ledger:rows_of",
+              "iolab.trial.disk.layers:of_block_layer", "iolab.trial.disk.layers:of_process",
+              "iolab.trial.disk.layers:of_sockets", "iolab.trial.disk.layers:of_monitor"),
     ),
     MetricMethod(
         name="disk-flush", metrics=("disk_blocks_acknowledged", "disk_blocks_kept"), kinds=("disk",),

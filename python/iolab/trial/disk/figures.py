@@ -47,11 +47,17 @@ class DiskFigure:
     """Reads and writes that are kept under way; None: one, as programs that wait for each have it."""
     latency: DiskLatency | None = None
     """Of its operations; None: they were not timed one by one."""
+    section: str | None = None
+    """Of a job file of the user's own; None: the program has none."""
+    offered_per_s: int | None = None
+    """Operations that were begun per second; None: as fast as they ended, or as the measure says."""
 
 
 def dimensions_of(figure: DiskFigure) -> Dimensions:
     """Return what the metrics of a phase are about."""
-    return Dimensions(part=figure.phase, block_bytes=figure.block_bytes or None, depth=figure.depth)
+    return Dimensions(
+        part=figure.phase, block_bytes=figure.block_bytes or None, depth=figure.depth, section=figure.section
+    )
 
 
 def metrics_of(figures: Iterable[DiskFigure]) -> Metrics:

@@ -1,7 +1,8 @@
 """Run fio on a standing lab: every combination by itself, or rounds until the disk is steady."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 
@@ -13,18 +14,25 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
+from iolab.statements.disk_warnings import JobKeysReplaced, SectionLoadShort
 from iolab.statements.warnings import DiskLoadShort, DiskUnsteady, Warning
 from iolab.trial.disk.caches import device_proved
-from iolab.trial.disk.figures import DiskFigure
-from iolab.trial.disk.fio_jobs import Job, fill_job, jobs_of, of_fio, size_of
+from iolab.trial.disk.figures import NS_PER_S, DiskFigure
+from iolab.trial.disk.fio_jobs import NS_PER_MS, Job, JobSection, fill_job, jobs_of, of_fio, size_of
 from iolab.trial.disk.fio_report import LOGS, Accesses, accesses_of, figure_of, log_series, merged, parse_fio
+from iolab.trial.disk.job_file import JobFile
+from iolab.trial.disk.layers import look
+from iolab.trial.disk.ledger import Counted, LayerName, Ledger, rows_of, steps
 from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
 from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
+from iolab.trial.disk.section_runs import job_of, passes_cache, runs_of, way_of
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
+MOST_SPREAD = 3
+"""Standard deviations by which arrivals at random may be fewer than their rate says."""
 FILE = "iolab.fio"
 """What is written and read on a disk with a file system."""
 FOLDER = "fio"
@@ -43,7 +51,8 @@ class Round:
     record: CommandRecord
     output: str
     log: str
-    begin_ns: int
+    log_zero_ns: int
+    """When the time of its log was 0 [ns, monotonic]."""
     done: tuple[Accesses, ...]
     """Per direction, or per section of a job file."""
 
@@ -52,8 +61,7 @@ class Fio:
     """fio on one disk: fills what it measures, runs, and takes its file back."""
 
     def __init__(self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> None:
-        self._measure = measure
-        self._disk = disk
+        self._site, self._measure, self._disk = site, measure, disk
         self._lab, self._volume = site.lab, site.lab.volumes[disk.volume]
         self._holder = site.agent_of(holder_of(site.lab, self._volume))
         self._kernel = kernel_of(site.lab, measure.on)
@@ -87,22 +95,48 @@ class Fio:
             AgentError: the agent refused it, or is gone.
         """
         logs = self._agent.ask(FolderMade, "folder.create", {"name": FOLDER}).path
+        job = job_of(self._measure)
+        ledgers: tuple[Ledger, ...] = ()
+        steady = self._measure.profile == "steady-state"
         try:
-            jobs = jobs_of(self._measure, self._disk, self._target, logs)
-            steady = self._measure.profile == "steady-state"
-            rounds = self._until_steady(jobs[0], logs) if steady else [self._round(job, logs) for job in jobs]
+            if job is not None:
+                rounds, ledgers = self._sections(runs_of(job, self._measure, self._target, logs), logs)
+            else:
+                jobs = jobs_of(self._measure, self._disk, self._target, logs)
+                rounds = (
+                    self._until_steady(jobs[0], logs) if steady else [self._round(one, logs) for one in jobs]
+                )
         finally:
             self._agent.call("folder.delete", {"name": FOLDER})
-        direct = self._measure.profile != "hdparm"
         return Ran(
             figures=_steady_figures(rounds) if steady else _figures(rounds),
-            proved=direct or device_proved(device),
+            proved=passes_cache(self._measure) or device_proved(device),
             commands=tuple(each.record for each in rounds),
             prepared=self._prepared,
             said={"runs": [_said(each) for each in rounds]},
-            warnings=_warnings(self._measure, rounds),
+            warnings=(*_replaced(job), *_warnings(self._measure, rounds)),
+            ledgers=ledgers,
             series=lambda zero_ns: _series(rounds, zero_ns),
         )
+
+    def _sections(self, jobs: Sequence[Job], logs: str) -> tuple[list[Round], tuple[Ledger, ...]]:
+        """Carry out a job file; with several runs every layer is counted between them."""
+        rounds: list[Round] = []
+        ledgers: list[Ledger] = []
+        done: list[JobSection] = []
+        counted = self._counted() if len(jobs) > 1 else {}
+        for job in jobs:
+            rounds.append(self._round(job, logs))
+            if len(jobs) > 1:
+                before, counted = counted, self._counted()
+                rows = rows_of(_figures(rounds[-1:]), before, counted)
+                names = tuple(one.name for one in job.sections)
+                ledgers.append(Ledger(names, rows, steps(rows, way_of(job.sections, self._disk, done))))
+                done += job.sections
+        return rounds, tuple(ledgers)
+
+    def _counted(self) -> Mapping[LayerName, Counted]:
+        return look(self._site, self._measure.on, self._disk)
 
     def clear(self) -> None:
         """Take the file away. Raises AgentError."""
@@ -139,14 +173,18 @@ class Fio:
             "-",
         )
         done = self._succeeded(self._run(argv, job.text), "measuring")
-        paths = [f"{logs}/log_{name}.log" for name in LOGS]
+        paths = _log_paths(job, logs)
         log = self._succeeded(run_to_end(self._agent, ("sh", "-c", TAKE, *paths)), "reading its logs")
         try:
-            accesses = accesses_of(job, parse_fio(done.stdout))
+            report = parse_fio(done.stdout)
+            accesses = accesses_of(job, report)
         except ValueError as error:
             raise TrialFailed(str(error)) from error
         record = recorded(self._measure.on, self._kernel, argv, done)
-        return Round(job, record, done.stdout, log.stdout, done.begin_ns, accesses)
+        by_day = done.end_ns - report.timestamp_ms * NS_PER_MS
+        return Round(
+            job, record, done.stdout, log.stdout, by_day if job.sections else done.begin_ns, accesses
+        )
 
     def _run(self, argv: tuple[str, ...], text: str) -> CommandResult:
         return run_on_disk(self._agent, self._worked_on, argv, text, self._patience)
@@ -157,6 +195,17 @@ class Fio:
         if done.stdout_dropped_bytes:
             raise TrialFailed(f"fio, {what}: it printed {done.stdout_dropped_bytes} bytes more than are kept")
         return done
+
+
+def _log_paths(job: Job, logs: str) -> list[str]:
+    """Return where a run of fio leaves its logs."""
+    timed = [one.timed for one in job.sections for _ in range(one.jobs)] or [True]
+    return [
+        f"{logs}/log_{name}.{number}.log"
+        for number, latency in enumerate(timed, 1)
+        for name in LOGS
+        if latency or name != "lat"
+    ]
 
 
 def _said(each: Round) -> Json:
@@ -173,6 +222,12 @@ def _steady_figures(rounds: Sequence[Round]) -> tuple[DiskFigure, ...]:
     return tuple(figure_of(merged(same)) for same in zip(*last, strict=True))
 
 
+def _replaced(job: JobFile | None) -> tuple[JobKeysReplaced, ...]:
+    """Return which keys of a job file iolab has its own value of."""
+    keys = dict.fromkeys(one.key for one in job.replaced) if job is not None else {}
+    return (JobKeysReplaced(names=tuple(keys)),) if keys else ()
+
+
 def _rates(rounds: Sequence[Round]) -> list[float]:
     return [sum(one.per_s for one in each.done) for each in rounds]
 
@@ -185,19 +240,44 @@ def _warnings(measure: DiskMeasure, rounds: Sequence[Round]) -> tuple[Warning, .
             found.append(DiskUnsteady(
                 rounds=len(rounds), spread_ratio=seen.spread_ratio, slope_ratio=seen.slope_ratio,
             ))  # fmt: skip
+    return (*found, *_short_loads(measure, rounds))
+
+
+def _short_loads(measure: DiskMeasure, rounds: Sequence[Round]) -> Iterator[Warning]:
+    """Give where fewer reads and writes were begun than were offered, by the measure or by a section of a job file."""
     offered = of_fio(measure).offered
     if offered is not None and measure.profile != "hdparm":
-        reached = min(_rates([each]).pop() for each in rounds)
-        if reached < offered * (1 - SHORT_RATIO):
-            found.append(DiskLoadShort(offered_per_s=offered, reached_per_s=round(reached)))
-    return tuple(found)
+        reached, took_ns = min(
+            (sum(one.per_s for one in each.done), each.done[0].duration_ns) for each in rounds
+        )
+        if _is_short(reached, offered, took_ns, poisson=True):
+            yield DiskLoadShort(offered_per_s=offered, reached_per_s=round(reached))
+    for each in rounds:
+        at_random = {one.name for one in each.job.sections if one.poisson}
+        for one in each.done:
+            rate = one.offered_per_s
+            if rate is not None and _is_short(
+                one.per_s, rate, one.duration_ns, poisson=one.section in at_random
+            ):
+                yield SectionLoadShort(
+                    section=one.section or "", offered_per_s=rate, reached_per_s=round(one.per_s)
+                )
+
+
+def _is_short(reached_per_s: float, offered_per_s: int, took_ns: int, *, poisson: bool) -> bool:
+    """Tell whether less was begun than was offered, and than chance leaves out of arrivals at random."""
+    least = offered_per_s * (1 - SHORT_RATIO)
+    if poisson:
+        least = min(least, offered_per_s - MOST_SPREAD * sqrt(offered_per_s * NS_PER_S / took_ns))
+    return reached_per_s < least
 
 
 def _series(rounds: Sequence[Round], zero_ns: int) -> tuple[Series, ...]:
     """Return the series of all runs; of rounds that do the same, each continues the one before."""
     found: dict[object, list[Series]] = {}
     for each in rounds:
-        for one in log_series(each.job, each.log, max(0, each.begin_ns - zero_ns)):
+        zero = each.log_zero_ns - zero_ns
+        for one in log_series(each.job, each.log, zero if each.job.sections else max(0, zero)):
             found.setdefault(one.quantity, []).append(one)
     return tuple(_joined(same) for same in found.values())
 

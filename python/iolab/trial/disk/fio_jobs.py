@@ -1,11 +1,10 @@
-"""What fio is asked: a job file for each combination of a measure, and what a user's own may say. Pure."""
+"""What fio is asked: a job file for each combination of a measure, as text. Pure."""
 
-import configparser
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 
-from iolab.experiment.fio import MOST_SECTIONS, Fio
+from iolab.experiment.fio import Fio
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.trial.disk.own import DEFAULT_BYTES
@@ -19,23 +18,28 @@ OPEN_DEPTH = 256
 """Under way at most where a rate is offered: enough for a quarter of a second of a thousand per second."""
 HDPARM_BLOCK = 2 << 20
 """Of one read of hdparm [bytes]."""
-OWN_KEYS = frozenset({
-    "rw", "readwrite", "bs", "blocksize", "bsrange", "bssplit", "blockalign", "rwmixread", "rwmixwrite",
-    "size", "io_size", "offset", "offset_increment", "iodepth", "iodepth_batch", "iodepth_batch_submit",
-    "iodepth_batch_complete", "iodepth_batch_complete_min", "iodepth_batch_complete_max", "iodepth_low",
-    "numjobs", "ioengine", "direct", "buffered", "sync", "fsync", "fdatasync", "end_fsync", "invalidate",
-    "runtime", "time_based", "ramp_time", "startdelay", "loops", "stonewall", "wait_for_previous", "thread",
-    "rate", "rate_iops", "rate_min", "rate_iops_min", "rate_process", "thinktime", "thinktime_blocks",
-    "thinktime_spin", "io_submit_mode", "latency_target", "latency_window", "latency_percentile",
-    "max_latency", "random_distribution", "percentage_random", "randrepeat", "allrandrepeat", "randseed",
-    "norandommap", "random_generator", "refill_buffers", "zero_buffers", "scramble_buffers",
-    "buffer_compress_percentage", "dedupe_percentage", "verify", "do_verify", "verify_fatal", "hipri",
-    "sqthread_poll", "registerfiles", "fixedbufs", "nonvectored", "nice", "prio", "prioclass",
-    "cpus_allowed", "cpus_allowed_policy",
-})  # fmt: skip
-"""Keys of fio's job files that say what is done. The others say where, start programs, or write files."""
-ENGINES = frozenset({"io_uring", "libaio", "psync", "pvsync", "pvsync2", "sync", "vsync", "posixaio"})
-"""Of fio, those that read and write the file that they are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSection:
+    """A section of a job file of the user's own, in the run of fio that carries it out."""
+
+    name: str
+    """As the file has it."""
+    jobs: int
+    """Processes or threads that it has in the run."""
+    lasts_ms: int | None = None
+    """How long it goes on at least, whatever there is to do; None: until all is done [ms]."""
+    offered: Mapping[str, int] = field(default_factory=dict)
+    """Direction to the reads or writes that are begun per second, all its jobs together; one without a rate: absent."""
+    poisson: bool = False
+    """Whether they begin at random times."""
+    direct: bool = True
+    """Whether it passes the page cache by."""
+    timed: bool = True
+    """Whether single reads and writes are timed; gtod_reduce and disable_lat leave that out."""
+    uncounted: bool = False
+    """Whether it reads or writes more than it counts: before its ramp_time is over, or to read all beforehand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Job:
     """One run of fio."""
 
     phase: str
-    """What is done: read, write, mixed, cached, buffered; empty: a job file of the user's own, whose sections say."""
+    """What is done: read, write, mixed, cached, buffered; empty: `sections` say."""
     block_bytes: int
     """Of one read or write; 0: the job file says [bytes]."""
     depth: int | None
@@ -54,6 +58,10 @@ class Job:
     """Whether fio is kept from writing."""
     lasts_ms: int | None = None
     """How long it goes on, whatever there is to do; None: until all is done [ms]."""
+    sections: tuple[JobSection, ...] = ()
+    """Of a job file of the user's own, those that this run carries out, as fio numbers them; empty: a combination."""
+    log_ms: int = LOG_MS
+    """Time of each point of its logs [ms]."""
 
 
 def of_fio(measure: DiskMeasure) -> Fio:
@@ -81,10 +89,8 @@ def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[J
     """
     if measure.profile == "hdparm":
         return tuple(_hdparm(target, logs))
-    asked, size = of_fio(measure), size_of(measure)
-    head = _head(target, logs, size)
-    if asked.job is not None:
-        return (Job("", 0, None, f"{head}{asked.job.strip()}\n"),)
+    asked = of_fio(measure)
+    head = _head(target, logs, size_of(measure))
     repeats = disk.via != "user"
     return tuple(
         Job(
@@ -104,45 +110,17 @@ def fill_job(target: str, size: int, loops: int) -> str:
     return f"[fill]\nfilename={target}\n{rest}"
 
 
-def own_job_troubles(text: str) -> tuple[str, ...]:
-    """Return what is wrong with a job file of the user's own, each as a few words; empty: nothing."""
-    parser = configparser.ConfigParser(
-        allow_no_value=True, interpolation=None, default_section="", delimiters=("=",),
-        comment_prefixes=("#", ";"),
-    )  # fmt: skip
-    try:
-        parser.read_string(text)
-    except configparser.Error as error:
-        return (str(error).splitlines()[0],)
-    return tuple(_troubles(parser))
-
-
-def _troubles(parser: configparser.ConfigParser) -> Iterator[str]:
-    sections = parser.sections()
-    if not 1 <= len([name for name in sections if name != "global"]) <= MOST_SECTIONS:
-        yield f"{len(sections)} sections"
-    for name in sections:
-        yield from (
-            f"[{name}] and [{twin}]" for twin in (f"{name}-read", f"{name}-write") if twin in sections
-        )
-    for name in sections:
-        for key, value in parser.items(name):
-            if key not in OWN_KEYS:
-                yield f"{key} in [{name}]"
-            elif key == "ioengine" and value not in ENGINES:
-                yield f"ioengine={value} in [{name}]"
-            elif "$" in (value or ""):  # fio computes and substitutes there
-                yield f"{key}={value} in [{name}]"
-
-
 def _head(target: str, logs: str, size: int | None) -> str:
-    lines = (
-        f"filename={target}", "allow_file_create=0", "direct=1", "ioengine=io_uring",
-        *(() if size is None else (f"size={size}",)),
-        "lat_percentiles=1", "clat_percentiles=0", "group_reporting=1", f"write_bw_log={logs}/log",
-        f"write_iops_log={logs}/log", f"write_lat_log={logs}/log", f"log_avg_msec={LOG_MS}", "per_job_logs=0",
+    own = ("direct=1", "ioengine=io_uring", *(() if size is None else (f"size={size}",)))
+    return "\n".join(("[global]", *common_lines(target, logs), *own, ""))
+
+
+def common_lines(target: str, logs: str, log_ms: int = LOG_MS) -> tuple[str, ...]:
+    """Return what every run has: where it reads and writes, and how it reports."""
+    return (
+        f"filename={target}", "allow_file_create=0", "lat_percentiles=1", "clat_percentiles=0", "group_reporting=1",
+        f"write_bw_log={logs}/log", f"write_iops_log={logs}/log", f"write_lat_log={logs}/log", f"log_avg_msec={log_ms}",
     )  # fmt: skip
-    return "\n".join(("[global]", *lines, ""))
 
 
 def _combination(asked: Fio, access: str, block: int, depth: int, *, repeats: bool) -> str:

@@ -1,8 +1,8 @@
 """What fio says: its JSON and its logs, read strictly, as exact counts, merged latencies and series. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
 from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, DiskLatency
-from iolab.trial.disk.fio_jobs import NS_PER_MS, Job
+from iolab.trial.disk.fio_jobs import NS_PER_MS, Job, JobSection
 from iolab.untrusted_json import read_untrusted
 
 Count = Annotated[int, Field(ge=0, strict=True)]
@@ -65,11 +65,15 @@ class FioJob(_Part):
     job_runtime: Count
     usr_cpu: Positive
     sys_cpu: Positive
+    total_err: int = 0
+    """Errors with which it went on (continue_on_error)."""
 
 
 class FioReport(_Part):
     """What one run of fio says."""
 
+    timestamp_ms: Count = 0
+    """When it was written, by the clock of the day [ms]."""
     jobs: Annotated[tuple[FioJob, ...], Field(min_length=1)]
 
 
@@ -78,7 +82,7 @@ class Accesses:
     """Reads, or writes, of one combination, over one run or several."""
 
     phase: str
-    """read, write, mixed-read, mixed-write, or the section's name of a job file."""
+    """read, write, mixed-read, mixed-write; of a section read or write."""
     block_bytes: int
     depth: int | None
     bytes: int
@@ -91,6 +95,10 @@ class Accesses:
     """Of all latencies [ns]."""
     most_ns: int
     """The longest [ns]."""
+    section: str | None = None
+    """Of a job file; None: iolab's own combination."""
+    offered_per_s: int | None = None
+    """Operations that were begun per second; None: as fast as they ended."""
 
     @property
     def per_s(self) -> float:
@@ -112,11 +120,6 @@ def parse_fio(text: str) -> FioReport:
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"fio's report, {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    for job in report.jobs:
-        if job.error:
-            raise ValueError(f"fio's job {job.jobname}: error {job.error}")
-        if not job.read.total_ios + job.write.total_ios:
-            raise ValueError(f"fio's job {job.jobname}: it read and wrote nothing, and called that no error")
     return report
 
 
@@ -126,28 +129,48 @@ def accesses_of(job: Job, report: FioReport) -> tuple[Accesses, ...]:
     Raises:
         ValueError: it ended early. One whose process is killed says of itself that all went well.
     """
-    for each in report.jobs:
-        ran_ms = max(each.read.runtime, each.write.runtime)
-        if job.lasts_ms is not None and ran_ms < job.lasts_ms * LEAST_RATIO:
-            raise ValueError(f"fio's job {each.jobname}: it ended after {ran_ms} of {job.lasts_ms} ms")
-    return tuple(found for each in report.jobs for found in _accesses(job, each))
+    return tuple(found for each in report.jobs for found in _accesses(job, each, _section_of(job, each)))
 
 
-def _accesses(job: Job, done: FioJob) -> Iterator[Accesses]:
+def _section_of(job: Job, done: FioJob) -> JobSection | None:
+    """Return the section of a job file that fio calls by its number. Raises ValueError."""
+    if not job.sections:
+        return None
+    if not (done.jobname.isdecimal() and 1 <= int(done.jobname) <= len(job.sections)):
+        raise ValueError(f"fio's report has the job {done.jobname[:80]!r}, which it was not given")
+    return job.sections[int(done.jobname) - 1]
+
+
+def _accesses(job: Job, done: FioJob, section: JobSection | None) -> Iterator[Accesses]:
+    name = section.name if section is not None else done.jobname
+    _check_done(name, section.lasts_ms if section is not None else job.lasts_ms, done)
     both = bool(done.read.total_ios and done.write.total_ios)
     cpu_ns = round((done.usr_cpu + done.sys_cpu) / 100 * done.job_runtime * NS_PER_MS)
-    for name, one in zip(DIRECTIONS, (done.read, done.write), strict=True):
+    for direction, one in zip(DIRECTIONS, (done.read, done.write), strict=True):
         if not one.total_ios:
             continue
         if not one.runtime:
-            raise ValueError(
-                f"fio's job {done.jobname}: {one.total_ios} operations in 0 ms, which is no measurement"
-            )
-        phase = phase_of(job.phase or done.jobname, name, both=both)
+            raise ValueError(f"fio's job {name}: {one.total_ios} operations in 0 ms, which is no measurement")
+        phase = phase_of(job.phase or name, direction, both=both) if section is None else direction
         yield Accesses(
             phase, job.block_bytes, job.depth, one.io_bytes, one.total_ios, one.runtime * NS_PER_MS, cpu_ns,
             _bins(one.lat_ns.bins), one.lat_ns.mean * one.total_ios, one.lat_ns.max,
+            section=name if section is not None else None,
+            offered_per_s=section.offered.get(direction) if section is not None else None,
         )  # fmt: skip
+
+
+def _check_done(name: str, lasts_ms: int | None, done: FioJob) -> None:
+    """Check that a job ran to its end, without errors. Raises ValueError."""
+    if done.error:
+        raise ValueError(f"fio's job {name}: error {done.error}")
+    if done.total_err:
+        raise ValueError(f"fio's job {name}: it went on after {done.total_err} errors of the disk")
+    if not done.read.total_ios + done.write.total_ios:
+        raise ValueError(f"fio's job {name}: it read and wrote nothing, and called that no error")
+    ran_ms = max(done.read.runtime, done.write.runtime)
+    if lasts_ms is not None and ran_ms < lasts_ms * LEAST_RATIO:
+        raise ValueError(f"fio's job {name}: it ended after {ran_ms} of {lasts_ms} ms")
 
 
 def phase_of(name: str, direction: str, *, both: bool) -> str:
@@ -179,10 +202,11 @@ def merged(rounds: Sequence[Accesses]) -> Accesses:
 
 def figure_of(done: Accesses) -> DiskFigure:
     """Return what a table shows of them."""
-    latency = DiskLatency(done.total_ns / done.operations, dict(_quantiles(done)))
+    timed = bool(done.bins or done.most_ns)  # gtod_reduce and disable_lat leave it out
+    latency = DiskLatency(done.total_ns / done.operations, dict(_quantiles(done))) if timed else None
     return DiskFigure(
         done.phase, done.block_bytes, done.bytes, done.operations, done.duration_ns,
-        cpu_ns=done.cpu_ns, depth=done.depth, latency=latency,
+        cpu_ns=done.cpu_ns, depth=done.depth, latency=latency, section=done.section, offered_per_s=done.offered_per_s,
     )  # fmt: skip
 
 
@@ -204,28 +228,47 @@ def _quantile(bins: Mapping[int, int], share: float, counted: int) -> int:
 
 
 def log_series(job: Job, text: str, begin_ns: int) -> tuple[Series, ...]:
-    """Return fio's logs, as `tail -v` printed them, as series; `begin_ns` is when this run of fio began.
+    """Return fio's logs, as `tail -v` printed them, as series; `begin_ns` is when the logs' time was 0.
 
     Raises:
         ValueError: a line is none of a log.
     """
-    logs: dict[str, list[str]] = {}
+    points: dict[int, dict[str, Points]] = {}
+    for (name, number), lines in _logs(text).items():
+        points.setdefault(number, {})[name] = _points(lines)
+    if not job.sections:
+        return tuple(_of_combination(job, points.get(1, {}), begin_ns))
+    first = 1
+    found: list[Series] = []
+    for section in job.sections:
+        own = [points[number] for number in range(first, first + section.jobs) if number in points]
+        found += _of_section(section, own, begin_ns, job.log_ms)
+        first += section.jobs
+    return tuple(found)
+
+
+Points = Mapping[int, Sequence[tuple[int, float]]]
+"""Direction to times [ms] and values of one log."""
+LOG_NAME = re.compile(r"log_([a-z]+)\.([0-9]{1,6})\.log")
+"""What is logged, and the number of the job."""
+
+
+def _logs(text: str) -> dict[tuple[str, int], list[str]]:
+    """Return the lines of each log that is known."""
+    logs: dict[tuple[str, int], list[str]] = {}
+    lines: list[str] = []
     for line in text.splitlines():
         if line.startswith(HEADER) and line.endswith(HEADER_END):
-            name = line[len(HEADER) : -len(HEADER_END)].rsplit("/log_", 1)[-1].removesuffix(".log")
-            logs[name] = []
-        elif line.strip() and logs:
-            list(logs.values())[-1].append(line)
-    points = {name: _points(lines) for name, lines in logs.items() if name in LOGS}
-    both = len({direction for own in points.values() for direction in own}) > 1
-    return tuple(
-        _series(job, LOGS[name], phase_of(job.phase, DIRECTIONS[direction], both=both), own, begin_ns)
-        for name, found in points.items()
-        for direction, own in sorted(found.items())
-    )
+            lines = []
+            found = LOG_NAME.fullmatch(line[len(HEADER) : -len(HEADER_END)].rsplit("/", 1)[-1])
+            if found is not None and found[1] in LOGS:
+                lines = logs.setdefault((found[1], int(found[2])), [])
+        elif line.strip():
+            lines.append(line)
+    return logs
 
 
-def _points(lines: Iterable[str]) -> dict[int, list[tuple[int, float]]]:
+def _points(lines: Iterable[str]) -> Points:
     found: dict[int, list[tuple[int, float]]] = {}
     for line in lines:
         match [field.strip() for field in line.split(",")]:
@@ -238,15 +281,60 @@ def _points(lines: Iterable[str]) -> dict[int, list[tuple[int, float]]]:
 
 
 def _rising(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Leave out a point that is not later than the one before: fio writes its last one twice at times."""
-    return [points[0], *(late for early, late in pairwise(points) if late[0] > early[0])]
+    """Leave out a point that is not later than all before it: fio writes its last one twice at times."""
+    kept = [points[0]]
+    for point in points[1:]:
+        if point[0] > kept[-1][0]:
+            kept.append(point)
+    return kept
 
 
-def _series(
-    job: Job, log: tuple[str, str, float], phase: str, points: Sequence[tuple[int, float]], begin_ns: int
-) -> Series:
-    name, unit, factor = log
-    about = Dimensions(part=phase, block_bytes=job.block_bytes or None, depth=job.depth)
+def _of_combination(job: Job, logs: Mapping[str, Points], begin_ns: int) -> Iterator[Series]:
+    both = len({direction for own in logs.values() for direction in own}) > 1
+    for name, found in logs.items():
+        for direction, points in sorted(found.items()):
+            phase = phase_of(job.phase, DIRECTIONS[direction], both=both)
+            about = Dimensions(part=phase, block_bytes=job.block_bytes or None, depth=job.depth)
+            yield _series(name, about, points, begin_ns)
+
+
+def _of_section(
+    section: JobSection, logs: Sequence[Mapping[str, Points]], begin_ns: int, step_ms: int
+) -> Iterator[Series]:
+    """Give the series of a section: rates of its jobs are added, latencies weighted with what each job did."""
+    for name in LOGS:
+        for direction, word in enumerate(DIRECTIONS):
+            own = [
+                (each[name][direction], each.get("iops", {}).get(direction, ()))
+                for each in logs
+                if direction in each.get(name, {})
+            ]
+            points = own[0][0] if len(own) == 1 else _together(own, step_ms, mean=name == "lat")
+            within = [point for point in points if begin_ns + point[0] * NS_PER_MS >= 0]
+            if within:
+                yield _series(name, Dimensions(section=section.name, part=word), within, begin_ns)
+
+
+Timed = Sequence[tuple[int, float]]
+
+
+def _together(logs: Sequence[tuple[Timed, Timed]], step_ms: int, *, mean: bool) -> Timed:
+    """Return the logs of several jobs as one, on the steps of a clock; beside each stand the operations of its job."""
+    totals: dict[int, float] = {}
+    weights: dict[int, float] = {}
+    for points, operations in logs:
+        done = {at // step_ms: value for at, value in operations}
+        for step, value in {at // step_ms: value for at, value in points}.items():
+            weight = done.get(step, 1.0) or 1.0
+            totals[step] = totals.get(step, 0.0) + (value * weight if mean else value)
+            weights[step] = weights.get(step, 0.0) + weight
+    return [
+        (step * step_ms, total / weights[step] if mean else total) for step, total in sorted(totals.items())
+    ]
+
+
+def _series(name: str, about: Dimensions, points: Sequence[tuple[int, float]], begin_ns: int) -> Series:
+    metric, unit, factor = LOGS[name]
     return series(
-        name, unit, [(begin_ns + at * NS_PER_MS, value * factor) for at, value in points], about, "fio"
+        metric, unit, [(begin_ns + at * NS_PER_MS, value * factor) for at, value in points], about, "fio"
     )

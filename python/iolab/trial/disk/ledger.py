@@ -4,18 +4,18 @@ Adjacent layers must agree within 1 %, or their difference has a name: what a ca
 file system wrote of its own, what a protocol's headers added. What has none is unexplained.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from iolab.agent.messages import Json
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
-from iolab.statements.disk_warnings import LedgerOpen, ReadFromMemory
+from iolab.statements.disk_warnings import LedgerOpen, ReadFromMemory, SectionLedgerOpen
 from iolab.trial.disk.figures import DiskFigure
 
 LayerName = Literal["program", "device", "hypervisor", "network", "target"]
-Cause = Literal["none", "cache", "readahead", "metadata", "signatures", "headers", "unexplained"]
+Cause = Literal["none", "cache", "readahead", "metadata", "signatures", "headers", "uncounted", "unexplained"]
 AGREE_RATIO = 0.01
 """Layers that differ by less agree."""
 AGREE_BYTES = 128 << 10
@@ -107,6 +107,16 @@ class Way:
     """Its device is a file of FUSE, of which the kernel may keep blocks and read some ahead."""
     claimed: bool = False
     """It looks for signatures on the device before it writes there."""
+    uncounted: bool = False
+    """It reads or writes more than it counts, as fio does before its ramp_time is over."""
+
+
+def rows_of(
+    figures: Iterable[DiskFigure], before: Mapping[LayerName, Counted], after: Mapping[LayerName, Counted]
+) -> tuple[Row, ...]:
+    """Return the ledger: the program, then every layer that could be counted both times, the nearest first."""
+    below = (Row(layer, between(seen, after[layer])) for layer, seen in before.items() if layer in after)
+    return (Row("program", of_program(figures)), *below)
 
 
 def steps(rows: Sequence[Row], way: Way) -> tuple[Step, ...]:
@@ -163,6 +173,8 @@ def _of_kernel(direction: str, more: int, way: Way) -> Cause:
     """Name what lies between a program and its kernel's device."""
     if way.claimed and direction == "read" and 0 < more <= SIGNATURES_BYTES:
         return "signatures"
+    if way.uncounted and more > 0:
+        return "uncounted"
     if way.direct and not way.file_system:
         return "unexplained"  # nothing lies between
     if more < 0:
@@ -172,18 +184,31 @@ def _of_kernel(direction: str, more: int, way: Way) -> Cause:
     return "metadata" if way.direct else "readahead"
 
 
-def layer_metrics(rows: Sequence[Row]) -> Iterator[Metric]:
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What every layer did while one run of a program went on."""
+
+    sections: tuple[str, ...]
+    """Of a job file, those that the run carried out; empty: the whole trial."""
+    rows: tuple[Row, ...]
+    """The program first."""
+    steps: tuple[Step, ...]
+    """The layers compared."""
+
+
+def layer_metrics(rows: Sequence[Row], sections: Sequence[str] = ()) -> Iterator[Metric]:
     """Return what each layer did, as metrics."""
+    section = " + ".join(sections) or None
     for row in rows:
         seen = row.counted
         pairs = (("read", seen.read_bytes, seen.reads), ("written", seen.written_bytes, seen.writes))
         for word, moved, done in pairs:
-            about = Dimensions(part=f"{row.layer}, {word}")
+            about = Dimensions(section=section, part=f"{row.layer}, {word}")
             yield Metric(BYTES, "byte", float(moved), about)
             if done is not None:
                 yield Metric(OPERATIONS, "count", float(done), about)
         if seen.flushes is not None:
-            yield Metric(FLUSHES, "count", float(seen.flushes), Dimensions(part=row.layer))
+            yield Metric(FLUSHES, "count", float(seen.flushes), Dimensions(section=section, part=row.layer))
 
 
 def ledger_warnings(found: Sequence[Step]) -> tuple[LedgerOpen, ...]:
@@ -192,6 +217,15 @@ def ledger_warnings(found: Sequence[Step]) -> tuple[LedgerOpen, ...]:
         LedgerOpen(above=one.above, below=one.below, direction=one.direction, more_bytes=one.more_bytes)
         for one in found
         if one.cause == "unexplained"
+    )
+
+
+def section_warnings(ledgers: Sequence[Ledger]) -> tuple[SectionLedgerOpen, ...]:
+    """Return a warning for each difference without a name, of runs that are counted by themselves."""
+    return tuple(
+        SectionLedgerOpen(section=" + ".join(each.sections), **dict(one))
+        for each in ledgers
+        for one in ledger_warnings(each.steps)
     )
 
 

@@ -1,7 +1,7 @@
 """Run a disk program on a standing lab, once, with every cache on the way looked at before and after."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -14,6 +14,7 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
 from iolab.record.metric import Metrics
 from iolab.statements.caches import ProgramCache
+from iolab.statements.warnings import Warning
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.figures import metrics_of
@@ -23,21 +24,23 @@ from iolab.trial.disk.layers import line_of, look
 from iolab.trial.disk.ledger import (
     Counted,
     LayerName,
-    Row,
+    Ledger,
+    Step,
     Way,
-    between,
     kept_by_door,
     layer_metrics,
     ledger_record,
     ledger_warnings,
     memory_warnings,
-    of_program,
+    rows_of,
+    section_warnings,
     steps,
 )
 from iolab.trial.disk.own import Residency, parse_own
 from iolab.trial.disk.programs import own_program, run_program
 from iolab.trial.disk.ran import Ran, run_to_end
 from iolab.trial.disk.run_on_disk import PATIENCE, Patience
+from iolab.trial.disk.section_runs import job_of, passes_cache, sections_of, way_of
 from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
@@ -93,7 +96,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     except Refused as error:
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
-    rows = _rows(ran, began.layers, ended.layers)
+    rows = rows_of(ran.figures, began.layers, ended.layers)
     compared = steps(rows, _way(measure, disk))
     looked = [replace(one, kept=kept_by_door(compared)) if one.is_door else one for one in looked]
     raw: Json = {
@@ -101,12 +104,13 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
         "iscsi_offer": offer,
         "iscsi_agreed": dict(session),
         "ledger": ledger_record(compared),
+        **({"ledgers": [_recorded(one) for one in ran.ledgers]} if ran.ledgers else {}),
         **evidence(measure, ran.proved, device, looked),
     }
     caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
     others = used_by_others(disk.volume, began.below, ended.below, rows[-1].counted)
     memory = memory_warnings(measure.program, rows[0].counted.read_bytes, compared)
-    warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared), *memory, *others)
+    warnings = (*ran.warnings, *caches, *unflushed(looked), *_open(ran, compared), *memory, *others)
     took = sum(one.duration_ns for one in ran.figures)
     busy = busiest(began.threads, ended.threads, took, sum(one.duration_ns for one in ran.commands))
     verdict = judge(measure, disk, ran.figures, busy, line_of(site, disk, rows, took))
@@ -115,6 +119,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
             *metrics_of(ran.figures),
             *ran.metrics,
             *layer_metrics(rows),
+            *(metric for one in ran.ledgers for metric in layer_metrics(one.rows, one.sections)),
             *session_metrics(session, site.lab.volumes[disk.volume].params.written()),
         )
     )
@@ -155,16 +160,20 @@ def _flush(site: Site, machine: str, disk: Disk) -> None:
         raise TrialFailed(f"flushing disk {disk.volume} of {machine}: {done.complaint}")
 
 
-def _rows(
-    ran: Ran, before: Mapping[LayerName, Counted], after: Mapping[LayerName, Counted]
-) -> tuple[Row, ...]:
-    """Return the ledger: the program, then every layer that could be counted both times, the nearest first."""
-    below = (Row(layer, between(seen, after[layer])) for layer, seen in before.items() if layer in after)
-    return (Row("program", of_program(ran.figures)), *below)
+def _open(ran: Ran, compared: Sequence[Step]) -> tuple[Warning, ...]:
+    """Return what no cause explains: of each run of a job file by itself, where it has several."""
+    return section_warnings(ran.ledgers) if ran.ledgers else ledger_warnings(compared)
+
+
+def _recorded(one: Ledger) -> Json:
+    return {"sections": list(one.sections), "layers": ledger_record(one.steps)}
 
 
 def _way(measure: DiskMeasure, disk: Disk) -> Way:
     """Return what lies between the program and its device."""
+    job = job_of(measure)
+    if job is not None:
+        return way_of(sections_of(job, measure), disk)
     return Way(
         direct=_is_direct(measure),
         file_system=disk.fs is not None,
@@ -175,14 +184,16 @@ def _way(measure: DiskMeasure, disk: Disk) -> Way:
 
 def _is_direct(measure: DiskMeasure) -> bool:
     """Tell whether the program passes the page cache of its kernel."""
-    if measure.program in ("fio", "flush-check"):
-        return measure.profile != "hdparm"
+    if measure.program == "flush-check":
+        return True
+    if measure.program == "fio":
+        return passes_cache(measure)
     return measure.profile == "modern" and measure.program != "bonnie++"
 
 
 def reads_device(measure: DiskMeasure) -> bool:
     """Tell whether the program reads the disk itself through the page cache, as hdparm does."""
-    return "hdparm" in (measure.program, measure.profile)
+    return measure.program == "hdparm" or (measure.program == "fio" and not passes_cache(measure))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
 from iolab.statements.warnings import Warning
 from iolab.trial.disk.figures import DiskFigure
+from iolab.trial.disk.ledger import Ledger
 
 PATIENCE_MS = 300_000
 """A look at a cache or a log is over in seconds; a cache of many GB on a busy computer takes longer."""
@@ -37,6 +38,8 @@ class Ran:
     """What to know about the figures."""
     metrics: tuple[Metric, ...] = ()
     """What it gave beside its phases."""
+    ledgers: tuple[Ledger, ...] = ()
+    """Of each run of a job file that has several; empty: one of the whole trial says as much."""
     series: Callable[[int], tuple[Series, ...]] | None = None
     """Its rates over time, given when the trial began to measure [ns, monotonic]; None: it has none."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
@@ -13,6 +14,7 @@ from iolab.statements.streams import LineFull
 from iolab.trial.disk.figures import NS_PER_S, DiskFigure
 from iolab.trial.disk.workers import BUSY_RATIO, Busy
 
+MIXED = ("mixed-read", "mixed-write")
 REACHED_RATIO = 0.95
 """From which share of a limit on a phase was at it: the last reads and writes of a phase are not all counted."""
 MOST_RATIO = 1.15
@@ -64,19 +66,33 @@ def _throttle(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -
 
 
 def _offered(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
+    """What was offered was reached in most of the time; where the measure says one rate, in every phase."""
     place = AtDisk(volume=disk.volume, machine=measure.on)
-    offered = measure.fio.offered if measure.fio is not None else None
-    if offered is None or measure.profile == "hdparm":
+    if measure.profile == "hdparm" or not figures:
         return None
-    reached = min(
-        (_per_s(sum(one.operations for one in group), figures_ns(group)) for group in _together(figures)),
-        default=0,
-    )
-    if reached < offered * REACHED_RATIO:
+    every = measure.fio.offered if measure.fio is not None else None
+    groups = list(_together(figures))
+    rates = [
+        (_group_per_s(group), _group_offered(group) if every is None else every, figures_ns(group))
+        for group in groups
+    ]
+    reached = [
+        (per_s, offered, took_ns)
+        for per_s, offered, took_ns in rates
+        if offered is not None and per_s >= offered * REACHED_RATIO
+    ]
+    reached_ns, all_ns = sum(one[2] for one in reached), sum(map(figures_ns, groups))
+    enough = len(reached) == len(groups) if every is not None else reached_ns >= MOST_OF_TIME * all_ns
+    if not reached or not enough:
         return None
-    return Verdict(
-        Limit.RATE, (OperationsOffered(reached_per_s=round(reached), offered_per_s=offered),), place
-    )
+    per_s, offered, _ = min(reached, key=lambda one: one[0])
+    return Verdict(Limit.RATE, (OperationsOffered(reached_per_s=round(per_s), offered_per_s=offered),), place)
+
+
+def _group_offered(group: Sequence[DiskFigure]) -> int | None:
+    """Return what a section's reads and writes were begun at; None: some of them at no rate [operations/s]."""
+    rates = [one.offered_per_s for one in group]
+    return None if None in rates else sum(rate for rate in rates if rate is not None)
 
 
 def _thread(measure: DiskMeasure, figures: Sequence[DiskFigure], busy: Busy | None) -> Verdict | None:
@@ -110,7 +126,8 @@ def _depth(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> V
         deeper = [
             (_group_per_s(other), other[0].depth or 1)
             for other in groups
-            if (other[0].phase, other[0].block_bytes) == (group[0].phase, group[0].block_bytes)
+            if (other[0].section, other[0].phase, other[0].block_bytes)
+            == (group[0].section, group[0].phase, group[0].block_bytes)
             and (other[0].depth or 1) > depth
         ]
         best_per_s, best = max(deeper, default=(0.0, 0))
@@ -141,24 +158,27 @@ def figures_ns(group: Sequence[DiskFigure]) -> int:
 
 def _together(figures: Sequence[DiskFigure]) -> Iterator[tuple[DiskFigure, ...]]:
     """Give the phases, reads and writes of one that mixes them together: a throttle counts both."""
-    waiting: tuple[DiskFigure, ...] = ()
-    for one in figures:
-        if one.phase == "mixed-read":
-            waiting = (one,)
-        elif one.phase == "mixed-write" and waiting:
-            yield (*waiting, one)
-            waiting = ()
+    for _, group in groupby(figures, key=_mix):
+        found = tuple(group)
+        if len({one.phase for one in found}) == len(found):
+            yield found
         else:
-            yield (one,)
-    if waiting:
-        yield waiting
+            yield from ((one,) for one in found)
+
+
+def _mix(figure: DiskFigure) -> tuple[object, ...]:
+    """Return what reads and writes that are mixed have in common, and no other phase beside them."""
+    if figure.section is not None:
+        return (figure.section,)
+    name = "mixed" if figure.phase in MIXED else figure.phase
+    return name, figure.block_bytes, figure.depth
 
 
 def _throttled(disk: Disk, group: Sequence[DiskFigure]) -> Iterable[Clause]:
     """Give the limit that a phase was at; of two the one that it came nearer to."""
     if disk.throttle is None:
         return
-    took_ns, name = figures_ns(group), group[0].phase
+    took_ns, name = figures_ns(group), group[0].section or group[0].phase
     moved, done = sum(one.bytes for one in group), sum(one.operations for one in group)
     shares: list[tuple[float, Clause]] = []
     if disk.throttle.bytes is not None:

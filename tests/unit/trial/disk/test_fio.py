@@ -1,41 +1,29 @@
 """fio: what it is asked, what a job file of a user's own may say, and what its report and logs give."""
 
 import json
-from typing import Any
 
 import pytest
+from tests.unit.trial.disk.fio_outputs import direction, measure
 
 from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
 from iolab.record.metric import Metric
 from iolab.trial.disk.figures import metrics_of
-from iolab.trial.disk.fio_jobs import Job, jobs_of, own_job_troubles
+from iolab.trial.disk.fio_jobs import Job, jobs_of
 from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, merged, parse_fio
 
 MIXED = Job("mixed", 4096, 32, "")
-LOGS = """==> /run/iolab/folders/fio/log_bw.log <==
+LOGS = """==> /run/iolab/folders/fio/log_bw.1.log <==
 100, 2000, 0, 0, 0
 100, 1000, 1, 0, 0
 200, 4000, 0, 0, 0
 200, 4000, 0, 0, 0
 
-==> /run/iolab/folders/fio/log_iops.log <==
+==> /run/iolab/folders/fio/log_iops.1.log <==
 100, 500, 0, 0, 0
 """
 
 
-def measure(**more: object) -> DiskMeasure:
-    """Return a measure with fio."""
-    return DiskMeasure.model_validate({"kind": "disk", "on": "pc2", "program": "fio", **more})
-
-
 LOCAL, DOOR = Disk(volume="v", via="local"), Disk(volume="v", via="user")
-
-
-def direction(operations: int, bins: dict[str, int], runtime_ms: int = 1000) -> dict[str, Any]:
-    """Return what fio says of reads, or of writes."""
-    latency = {"max": 90_000, "mean": 20_000.0, "bins": bins}
-    return {"io_bytes": operations * 4096, "total_ios": operations, "runtime": runtime_ms, "lat_ns": latency}
 
 
 def report(reads: int, writes: int, **more: object) -> str:
@@ -85,32 +73,6 @@ def test_hdparms_timings_only_read() -> None:
     assert (cached.read_only, buffered.read_only) == (True, True)
     assert {"direct=0", "invalidate=1"} <= set(buffered.text.splitlines())
     assert "pre_read=1" in cached.text.splitlines()
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["filename=/dev/sda", "directory=/etc", "exec_prerun=reboot", "ioengine=external:/tmp/x.so", "write_bw_log=/etc/x",
-     "read_iolog=/etc/passwd", "include /etc/x", "size=$(reboot)", "opendir=/", "group_reporting=0"],
-)  # fmt: skip
-def test_a_job_file_says_what_is_done_and_never_where(line: str) -> None:
-    """Anything that names a place, starts a program or writes a file is refused."""
-    assert own_job_troubles(f"[mine]\nrw=read\n{line}\n")
-
-
-def test_a_job_file_of_reads_and_writes_is_taken_as_it_is() -> None:
-    """It comes after what iolab says, and cannot change it."""
-    text = "[mine]\nrw=randrw\nbs=8k\niodepth=4\ntime_based\nruntime=1s\n"
-    assert own_job_troubles(text) == ()
-    (job,) = jobs_of(measure(fio={"job": text}), LOCAL, "/mnt/file", "/logs")
-    assert job.text.endswith(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "no section", "[a]\nrw=read\n[a]\nrw=write\n", "[a]\nrw=rw\n[a-read]\nrw=read\n"]
-)
-def test_a_job_file_that_is_none_is_refused(text: str) -> None:
-    """So are two sections whose figures would have one name."""
-    assert own_job_troubles(text)
 
 
 def test_a_run_that_was_ended_early_gives_no_figure_although_fio_calls_it_a_success() -> None:
@@ -180,4 +142,4 @@ def test_logs_are_series_by_direction_on_the_time_of_the_trial() -> None:
     assert list(found["disk_bytes_per_s", "mixed-write"].values) == [1000 * 1024]
     assert list(found["disk_operations_per_s", "mixed-read"].values) == [500]
     with pytest.raises(ValueError, match="nonsense"):
-        log_series(MIXED, "==> /x/log_bw.log <==\nnonsense\n", 0)
+        log_series(MIXED, "==> /x/log_bw.1.log <==\nnonsense\n", 0)

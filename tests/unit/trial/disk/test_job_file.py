@@ -1,0 +1,150 @@
+"""Job files of fio that users write: read as fio reads them, or refused with the line and what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from iolab.trial.disk.job_file import JobFileError, number, read_job, time_ns
+from iolab.trial.disk.job_keys import with_table
+
+
+def refusal(text: str, *replace: str) -> str:
+    """Return the first problem of a job file."""
+    with pytest.raises(JobFileError) as caught:
+        read_job(text, replace)
+    first = caught.value.problems[0]
+    return f"{first.seen} | {first.allowed} | {first.advice}"
+
+
+def test_an_indented_line_is_an_option_of_its_own() -> None:
+    """For fio it is, wherever it begins; a reader of ini files takes it for more of the value above it."""
+    text = "[mine]\nrw=write\n  filename=/var/tmp/elsewhere\n  exec_prerun=id > /var/tmp/ran-as\n"
+    with pytest.raises(JobFileError) as caught:
+        read_job(text)
+    assert [one.seen for one in caught.value.problems] == [
+        "line 3 of the job, [mine]: filename=/var/tmp/elsewhere",
+        "line 4 of the job, [mine]: exec_prerun=id > /var/tmp/ran-as",
+    ]
+    assert all("replace" in one.advice for one in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["filename=/dev/sda", "directory=/etc", "filename_format=x", "opendir=/", "exec_prerun=reboot", "exec_postrun=id",
+     "ioengine=external:/tmp/x.so", "ioengine=/tmp/x.so", "ioengine=exec", "ioengine=net", "ioengine=http",
+     "ioengine=rdma", "ioengine=filedelete", "write_bw_log=/etc/x", "write_lat_log", "read_iolog=/etc/passwd",
+     "write_iolog=/etc/x", "merge_blktrace_file=/etc/x", "include /etc/x", "include=/etc/x", "includes",
+     "size=$(reboot)", "bs=${BS}", "size=$ncpus", "mem=mmap:/etc/x", "mem=mmaphuge:/x", "mem=shmhuge",
+     "ioscheduler=noop", "cgroup=x",
+     "unlink=1", "verify_state_save=1", "verify_state_load=1", "verify_dump=1", "rw=trim", "rw=randtrim",
+     "rw=trimwrite", "rw=randtrimwrite", "trim_percentage=5", "fill_device=1", "file_append=1", "create_only=1",
+     "uid=0", "stats=0", "allow_file_create=1", "allow_mounted_write=1", "kb_base=1000", "profile=tiobench",
+     "buffer_pattern='/etc/shadow'", "verify_pattern='/etc/shadow'", "zonemode=zbd", "replay_redirect=/dev/sda",
+     "exit_what=all", "numjobs=0", "numjobs=100000", "bs=1g\niodepth=64", "no_such_key=1", "rw", "rw=", "direct=yes",
+     "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based", "wait_for=nobody"],
+)  # fmt: skip
+def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
+    """Whatever names a place, starts a program, writes a file, or is no value of the list is refused."""
+    assert refusal(f"[mine]\n{line}\nrw=read\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "0 sections"),
+        ("[global]\nrw=read\n", "0 sections"),
+        ("rw=read\n[a]\n", "a section before the first key"),
+        ("[a\nrw=read\n", "alone on its line"),
+        ("[a]x\nrw=read\n", "alone on its line"),
+        ("[]\nrw=read\n", "alone on its line"),
+        ("[a;b]\nrw=read\n", "alone on its line"),
+        ("[globalwrite]\nrw=read\n[a]\n", "does not begin with global"),
+        ("[Global]\nrw=read\n[a]\n", "does not begin with global"),
+        ("[a]\nrw=read\nrw=write\n", "take one of the lines 2 and 3 out"),
+        ("[a]\nbs=4k\nblocksize=8k\n", "bs once in a section"),
+        ("[a]\nbs= 4k\n", "write bs=4k"),
+        ("[a]\nrw = read\n", "write rw=read"),
+        ("[a]\nrw=read\x00filename=/x\n", "control characters"),
+        ("[a]\nrw=read\x0bfilename=/x\n", "control characters"),
+        ("[a]\nrw=read\x85filename=/x\n", "rw: read, write"),
+        ("[a]\ndirect=1" + " " * 4090 + "filename=/x\n", "at most 4000 bytes"),
+        ("[a]\nexitall\n[b]\nnew_group\n", "exitall and new_group"),
+    ],
+)
+def test_what_fio_would_read_in_another_way_is_refused(text: str, said: str) -> None:
+    """Names that fio takes for [global], blanks that become part of a value, lines that it cuts."""
+    assert said in refusal(text)
+
+
+def test_comments_and_blanks_are_those_of_fio() -> None:
+    """`;` and `#` begin a comment anywhere; lines may end as on Windows, and begin with blanks."""
+    job = read_job(
+        "; first\n# second é\n\t[ a  b ] ; third\r\n  rw=read # fourth\r\n\n bs =4k;fifth\n  [b]\n"
+    )
+    assert [(one.name, dict(one.options)) for one in job.sections] == [
+        ("a b", {"rw": "read", "bs": "4k"}),
+        ("b", {}),
+    ]
+
+
+def test_a_section_has_what_global_said_before_it() -> None:
+    """A second [global] adds to the first, and says nothing of sections above it; what a section says goes before."""
+    job = read_job(
+        "[global]\nbs=4k\ndirect=1\nstonewall\n[a]\nblocksize=8k\n[global]\nreadwrite=write\nbuffered=1\n[a]\n"
+    )
+    first, second = job.sections
+    assert dict(first.options) == {"direct": "1", "stonewall": None, "bs": "8k"}
+    assert dict(second.options) == {
+        "bs": "4k",
+        "direct": "1",
+        "stonewall": None,
+        "rw": "write",
+        "buffered": "1",
+    }
+    assert [first.name, second.name] == ["a", "a#2"]
+
+
+def test_what_replace_names_is_left_to_iolab_whatever_it_says() -> None:
+    """The report lists what stood there."""
+    text = "[global]\nfilename=${DEVICE}\nexec_prerun=id\n[a]\nsize=10g\nruntime=1000000\nrw=read\n"
+    job = read_job(text, ("filename", "exec_prerun", "size", "runtime"))
+    assert [(one.section, one.key, one.value) for one in job.replaced] == [
+        ("global", "filename", "${DEVICE}"),
+        ("global", "exec_prerun", "id"),
+        ("a", "size", "10g"),
+        ("a", "runtime", "1000000"),
+    ]
+    assert list(job.sections[0].options) == ["size", "runtime", "rw"]
+
+
+def test_keys_of_fios_own_report_are_left_out() -> None:
+    """iolab has a row for each section, whatever they say."""
+    job = read_job(
+        "[a]\nname=x\ngroup_reporting=0\npercentile_list=1:2\ndisk_util=0\ndescription=any $text\nrw=read\n"
+    )
+    assert dict(job.sections[0].options) == {"rw": "read"}
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"),
+    [("4k", 4096), ("4Ki", 4096), ("4kB", 4096), ("4KiB", 4000), ("1m", 1 << 20), ("7", 7)],
+)
+def test_units_are_those_of_fio(text: str, bytes_: int) -> None:
+    """In its files kib is a thousand: checked with fio 3.33."""
+    assert number(text) == bytes_
+
+
+def test_times_are_seconds_without_a_unit() -> None:
+    """As runtime and ramp_time have them."""
+    assert [time_ns(text) for text in ("2", "2s", "5ms", "1m")] == [
+        2 * 10**9,
+        2 * 10**9,
+        5 * 10**6,
+        60 * 10**9,
+    ]
+
+
+def test_the_how_to_has_the_table_of_all_keys() -> None:
+    """`python -m iolab.trial.disk.job_keys FILE` writes it anew."""
+    page = Path("docs/how-to/measure-a-disk.md").read_text()
+    assert with_table(page) == page
