@@ -1,0 +1,179 @@
+"""Job files that users write, run as iolab runs them: what fio opens for writing and executes.
+
+Usage: python benches/fio_canaries.py COUNT [FIO [SEED]]. Needs root, strace and a free loop device. Takes mutated job
+files (benches/fio_jobs.py), puts keys into each that lead to a canary file, a canary device and a canary program, which
+`replace` leaves to iolab, and runs those that iolab accepts with strace, COUNT of them, without anything that confines
+fio. Prints what touches anything but the measured file and the folder of logs, and counts at the end; exits with 1
+where there is any.
+"""
+
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+
+from fio_jobs import CANARY_KEYS, PATHS, REGION, WORKERS, job_text, measure_of
+
+from iolab.trial.disk.job_file import JobFileError, read_job
+from iolab.trial.disk.job_keys import REPLACEABLE
+from iolab.trial.disk.section_runs import place_problems, runs_of
+
+LEFT = tuple(sorted(REPLACEABLE & {*CANARY_KEYS}))
+"""Keys that are left to iolab."""
+
+
+class Canaries:
+    """A file, a device and a program that nobody may touch, and what they were."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.disk, self.flag = folder / "canary", folder / "canary.disk", folder / "ran"
+        self.program = folder / "canary.sh"
+        self.file.write_text("precious")
+        self.disk.write_bytes(random.Random(1).randbytes(1 << 20))
+        self.program.write_text(f"#!/bin/sh\necho ran >> {self.flag}\n")
+        self.program.chmod(0o755)
+        losetup = ("losetup", "--find", "--show", str(self.disk))
+        self.device = subprocess.run(losetup, capture_output=True, text=True, check=True).stdout.strip()
+        self._before = self._state()
+
+    def _state(self) -> tuple[object, ...]:
+        subprocess.run(("sync", self.device), check=True)
+        device = sha256(Path(self.device).read_bytes()).hexdigest()
+        return (
+            self.file.read_text(),
+            self.file.stat().st_mtime_ns,
+            device,
+            self.flag.exists(),
+            self.program.read_text(),
+        )
+
+    def touched(self) -> bool:
+        """Tell whether any of them is not as it was."""
+        return self._state() != self._before
+
+    def hostile(self, text: str, chance: random.Random) -> str:
+        """Return a job file with keys that lead to the canaries, somewhere in its sections."""
+        lines = text.split("\n")
+        for _ in range(chance.randint(1, 3)):
+            places = [at + 1 for at, line in enumerate(lines) if line.strip().startswith("[")] or [len(lines)]
+            where = chance.choice((self.file, self.device, self.program))
+            blank = chance.choice(("", "  ", "\t"))
+            lines.insert(chance.choice(places), f"{blank}{chance.choice(CANARY_KEYS)}={where}")
+        return "\n".join(lines).replace("/CANARY.sh", str(self.program)).replace("/CANARY", str(self.file))
+
+    def remove(self) -> None:
+        """Give the loop device back."""
+        subprocess.run(("losetup", "--detach", self.device), check=True)
+
+
+OPENED = re.compile(r'(?:open|openat|openat2|creat)\((?:AT_FDCWD, )?"([^"]*)", ?(?:\{flags=)?([A-Z_|0-9]+)')
+CALLS = (
+    "execve", "execveat", "unlink", "unlinkat", "rename", "renameat", "renameat2", "link", "linkat", "symlink",
+    "symlinkat", "mknod", "mknodat", "truncate", "mount", "chmod", "chown", "fchmodat", "fchownat", "mkdir", "mkdirat",
+    "connect", "bind",
+)  # fmt: skip
+OTHER = re.compile(rf"\b({'|'.join(CALLS)})\((.*)")
+TRACED = ",".join(("open", "openat", "openat2", "creat", *CALLS))
+
+
+def touches(trace: str, allowed: Sequence[str]) -> Iterator[str]:
+    """Give what a traced run did to anything but what it may write."""
+    first = True
+    for line in trace.split("\n"):
+        opened, other = OPENED.search(line), OTHER.search(line)
+        if opened and re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", opened[2]):
+            if not opened[1].startswith(tuple(allowed)):
+                yield line
+        elif other and other[1] == "execve" and first:
+            first = False
+        elif other and not any(f'"{word}' in other[2] for word in allowed):
+            yield line
+
+
+def main(count: int, fio: str, seed: int) -> int:
+    """Run COUNT accepted job files, traced. Returns the exit code."""
+    results: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name, ThreadPoolExecutor(WORKERS) as pool:
+        canaries = Canaries(Path(name))
+        try:
+            found = accepted(canaries, seed, count)
+            for kind, lines in pool.map(lambda item: traced(fio, item, Path(name)), found):
+                results[kind] += 1
+                results["touches"] += len(lines)
+                for line in lines:
+                    print(line, flush=True)
+            results["canaries touched"] = int(canaries.touched())
+        finally:
+            canaries.remove()
+    print(f"{count} job files ran: {dict(results)}")
+    return 1 if results["touches"] or results["canaries touched"] else 0
+
+
+def accepted(canaries: Canaries, seed: int, count: int) -> Iterator[tuple[int, str]]:
+    """Give COUNT job files that iolab accepts once the keys of the canaries are left to it."""
+    number = found = 0
+    while found < count:
+        chance = random.Random(seed * 10_000_019 + number)
+        text = canaries.hostile(job_text(chance), chance)
+        number += 1
+        try:
+            job = read_job(text, LEFT)
+        except JobFileError:
+            continue
+        if not any(place_problems(job, REGION)):
+            found += 1
+            yield found, text
+
+
+def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str]]:
+    """Run one job file as iolab does, and return how it ended and what it touched."""
+    number, text = item
+    target, logs, trace = folder / f"{number}.target", folder / f"{number}.logs", folder / f"{number}.trace"
+    measure = measure_of(text, *LEFT)
+    logs.mkdir()
+    bad: list[str] = []
+    ended = "done"
+    for job in runs_of(
+        read_job(text, measure.fio.replace if measure.fio else ()), measure, str(target), str(logs)
+    ):
+        target.write_bytes(random.Random(number).randbytes(REGION))
+        argv = ("strace", "-f", "--seccomp-bpf", "-qq", "-e", f"trace={TRACED}", "-o", str(trace),
+                "timeout", "-s", "KILL", "10", fio, "--output-format=json+", "--eta=never", "-")  # fmt: skip
+        done = subprocess.run(
+            argv,
+            input=job.text.encode(),
+            capture_output=True,
+            check=False,
+            cwd=folder,
+            env=PATHS,
+        )
+        ended = ended if done.returncode == 0 else "failed"
+        lines = [
+            line
+            for line in trace.read_text(errors="replace").split("\n")
+            if " execve(" not in line or f'"{fio}"' not in line
+        ]
+        # fio makes the folder of its file, which is there.
+        bad += touches(
+            "\n".join(lines), (str(target), f"{logs}/", "/dev/null", f'{folder}", 0700) = -1 EEXIST')
+        )
+    for path in (target, trace, *logs.iterdir()):
+        path.unlink(missing_ok=True)
+    logs.rmdir()
+    return ended, [f"{line}\n{text!r}" for line in bad]
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            int(sys.argv[1]) if len(sys.argv) > 1 else 100,
+            sys.argv[2] if len(sys.argv) > 2 else "/usr/bin/fio",
+            int(sys.argv[3]) if len(sys.argv) > 3 else 1,
+        )
+    )
