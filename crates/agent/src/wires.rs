@@ -1,9 +1,11 @@
-//! Answer `wire.start`, `wire.change`, `wire.read` and `wire.stop`: which wires there are, and in which namespaces they end.
+//! Answer `wire.start`, `wire.change`, `wire.start_anew`, `wire.read` and `wire.stop`: which wires there are, and in which namespaces they end.
 
 mod apart;
 
 use iolab_protocol::results::Done;
-use iolab_protocol::wire::{WireCarried, WireChange, WireCounts, WireName, WireRead, WireStart, WireStarted};
+use iolab_protocol::wire::{
+    WireCarried, WireChange, WireCounts, WireName, WireRead, WireStart, WireStartAnew, WireStarted,
+};
 use iolab_protocol::ErrorObject;
 use iolab_sys::tap::Unfinished;
 use iolab_traffic::{open_end, Arrival, Carrier, RunningWire};
@@ -14,10 +16,11 @@ use crate::netns;
 use crate::verbs::{verb, Verb};
 
 /// The methods of wires.
-pub fn verbs() -> [Verb; 4] {
+pub fn verbs() -> [Verb; 5] {
     [
         verb("wire.start", |host, params| start(host, &params)),
         verb("wire.change", |host, params| change(host, &params)),
+        verb("wire.start_anew", |host, params| start_anew(host, &params)),
         verb("wire.read", |host, params| read(host, &params)),
         verb("wire.stop", |host, params| stop(host, &params)),
     ]
@@ -60,6 +63,12 @@ pub fn start(host: &Host, params: &WireStart) -> Answer<WireStarted> {
 pub fn change(host: &Host, params: &WireChange) -> Answer<Done> {
     let _change = host.may_change()?;
     host.wires.with_mut(&params.id, |wire| wire.change(&params.ways))?.map(|()| Done {})
+}
+
+/// Answer `wire.start_anew`.
+pub fn start_anew(host: &Host, params: &WireStartAnew) -> Answer<Done> {
+    let _change = host.may_change()?;
+    host.wires.with_mut(&params.id, |wire| wire.start_anew(params.seeds))?.map(|()| Done {})
 }
 
 /// Answer `wire.read`.

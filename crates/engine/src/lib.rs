@@ -56,7 +56,7 @@ pub use pacer::{
     Decision, Limit, Pacer, PacerConfig, PacerStats, StallCause, StallEntry, StallPolicy, LONGEST_BURST,
     STALL_LOG_ENTRIES,
 };
-pub use random::Random;
+pub use random::{Draws, Random};
 pub use rate::Rate;
 pub use receiver::{FlowReport, Receiver, ReceiverConfig, ReceiverReport, ReceiverTotals, StrayCounts};
 pub use schedule::{Order, Schedule};

@@ -5,18 +5,23 @@ use crate::locate::IpVersion;
 
 /// Where the IP header of a frame begins, if there is a whole one.
 pub fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
+    let (kind, begin) = ether_type(frame)?;
+    match kind {
+        [0x08, 0x00] => (frame.len() >= begin + 20).then_some((IpVersion::V4, begin)),
+        [0x86, 0xdd] => (frame.len() >= begin + 40).then_some((IpVersion::V6, begin)),
+        _ => None,
+    }
+}
+
+/// What a frame carries, and where that begins behind up to two VLAN tags.
+fn ether_type(frame: &[u8]) -> Option<(&[u8], usize)> {
     let mut at = 12;
     for _ in 0..2 {
         if matches!(frame.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
             at += 4;
         }
     }
-    let (kind, begin) = (frame.get(at..at + 2)?, at + 2);
-    match kind {
-        [0x08, 0x00] => (frame.len() >= begin + 20).then_some((IpVersion::V4, begin)),
-        [0x86, 0xdd] => (frame.len() >= begin + 40).then_some((IpVersion::V6, begin)),
-        _ => None,
-    }
+    Some((frame.get(at..at + 2)?, at + 2))
 }
 
 /// Whether a queue may mark a frame in place of dropping it: ECT in its IP header.
@@ -25,6 +30,24 @@ pub fn is_ecn_capable(frame: &[u8]) -> bool {
         IpVersion::V4 => matches!(frame[at + 1] & 3, 1 | 2),
         IpVersion::V6 => matches!(frame[at + 1] >> 4 & 3, 1 | 2),
     })
+}
+
+/// Whether a frame only keeps the tables of neighbours: ARP, or ICMPv6 of neighbour discovery (RFC 4861) and of multicast
+/// listeners (RFC 3810), which each interface sends by itself.
+pub fn is_about_neighbours(frame: &[u8]) -> bool {
+    let Some((kind, begin)) = ether_type(frame) else { return false };
+    match kind {
+        [0x08, 0x06] => true,
+        [0x86, 0xdd] => {
+            let (next, at) = match frame.get(begin + 6) {
+                // Listeners' reports have one extension, of hop-by-hop options: 8 bytes with the router alert.
+                Some(0) => (frame.get(begin + 40), begin + 48),
+                next => (next, begin + 40),
+            };
+            next == Some(&58) && matches!(frame.get(at), Some(130..=137 | 143))
+        }
+        _ => false,
+    }
 }
 
 /// Set "congestion experienced" in a frame's IP header, if it has one.
@@ -56,6 +79,36 @@ mod tests {
         ip[10..12].copy_from_slice(&sum.to_be_bytes());
         frame.extend(ip);
         frame
+    }
+
+    /// A frame of IPv6 with ICMPv6 of this type, behind hop-by-hop options where `options` says so.
+    fn icmpv6(tags: usize, kind: u8, options: bool) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 5]));
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 24, if options { 0 } else { 58 }, 255]);
+        frame.extend([0xfe; 32]);
+        if options {
+            frame.extend([58, 0, 5, 2, 0, 0, 1, 0]);
+        }
+        frame.extend([kind, 0, 0, 0]);
+        frame
+    }
+
+    #[test]
+    fn frames_about_neighbours_are_arp_nd_and_mld_and_no_others() {
+        for tags in 0..=2 {
+            let mut arp = vec![2; 12];
+            (0..tags).for_each(|_| arp.extend([0x81, 0, 0, 5]));
+            arp.extend([8, 6, 0, 1]);
+            assert!(is_about_neighbours(&arp));
+            assert!((133..=137).all(|kind| is_about_neighbours(&icmpv6(tags, kind, false))));
+            assert!([130, 143].iter().all(|kind| is_about_neighbours(&icmpv6(tags, *kind, true))));
+            assert!(!is_about_neighbours(&version_4(tags, 0)));
+            // Echo request and reply are what ping measures; a packet that is too big is of the path.
+            assert!([2, 128, 129].iter().all(|kind| !is_about_neighbours(&icmpv6(tags, *kind, false))));
+        }
+        let whole = icmpv6(0, 135, true);
+        assert!((0..=62).all(|length| !is_about_neighbours(&whole[..length])));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use ethernet::{EtherType, EthernetRepr, EthernetView, MacAddress};
 pub use flows::{Addresses, FlowList, Sweep, FLOW_LIMIT};
 pub use headers::{Payload, Transport, Tunnel, TunnelEnds, TunnelKind};
 pub use inspect::{Check, Corruption, Inspection, Inspector};
-pub use ip_header::{ip_header, is_ecn_capable, mark_congestion};
+pub use ip_header::{ip_header, is_about_neighbours, is_ecn_capable, mark_congestion};
 pub use ipv4::{Ipv4Repr, Ipv4View};
 pub use ipv6::{Ipv6Repr, Ipv6View};
 pub use locate::{locate, IpVersion, Located};

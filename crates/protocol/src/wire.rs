@@ -97,6 +97,16 @@ pub struct WireChange {
     pub ways: [WireWay; 2],
 }
 
+/// Of `wire.start_anew`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireStartAnew {
+    /// The wire.
+    pub id: String,
+    /// What chance is drawn from: from the first end to the second, and back.
+    pub seeds: [u64; 2],
+}
+
 /// Of `wire.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -177,6 +187,9 @@ pub struct WayCounts {
     pub arrived_frames: u64,
     /// Further copies that were made of them.
     pub copied_frames: u64,
+    /// Of those, frames about neighbours (ARP, ND, MLD), which chance and full queues spare.
+    #[serde(default)]
+    pub spared_frames: u64,
     /// Frames that went out.
     pub left_frames: u64,
     /// Frames that the far interface did not take: it was down.

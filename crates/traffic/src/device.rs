@@ -10,7 +10,7 @@ use iolab_sys::clock;
 
 use crate::faults::{bad_params, port_refused};
 use crate::forwarder::{Addresses, Forwarder, Seat, Towards};
-use crate::impairments::{chain, stage_seed};
+use crate::impairments::{chain, stage_seeds};
 
 /// A device in place, until dropped.
 #[derive(Debug)]
@@ -116,8 +116,9 @@ fn rule(impairments: &[Impairment], seed: u64) -> Option<Rule> {
     match impairments {
         [] => Some(Rule::All),
         [Impairment::LossEvery { frames }] => Some(Rule::LoseEvery { frames: u32::try_from(*frames).ok()? }),
-        [Impairment::Loss { frames_per_billion }] => {
-            Some(Rule::LoseRandomly { frames_per_billion: *frames_per_billion, seed: stage_seed(seed, 0) })
+        [one @ Impairment::Loss { frames_per_billion }] => {
+            let seed = stage_seeds(&[one.kind()], seed)[0];
+            Some(Rule::LoseRandomly { frames_per_billion: *frames_per_billion, seed })
         }
         [Impairment::Line {
             rate: LineRate::Frames { frames, per_ns, burst_frames: burst_frames @ 1.. },

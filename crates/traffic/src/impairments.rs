@@ -16,21 +16,28 @@ const LONGEST_NS: u64 = 10_000_000_000;
 
 type Made = Result<Box<dyn Stage>, EngineError>;
 
-/// The chain of `impairments`, whose stages draw from `seed` by their places; traces and stalls are counted from `start`.
+/// The chain of `impairments`, whose stages draw from parts of `seed`; traces and stalls are counted from `start`.
 ///
 /// # Errors
 /// The error of a reply, for values that make no sense.
 pub fn chain(impairments: &[Impairment], seed: u64, start: Nanos) -> Result<Chain, ErrorObject> {
-    let stages = impairments.iter().enumerate().map(|(place, impairment)| {
+    let kinds: Vec<_> = impairments.iter().map(Impairment::kind).collect();
+    let stages = impairments.iter().zip(stage_seeds(&kinds, seed)).map(|(impairment, seed)| {
         check_times(impairment)?;
-        stage(impairment, stage_seed(seed, place), start).map_err(|error| bad_params("impairments", &error))
+        stage(impairment, seed, start).map_err(|error| bad_params("impairments", &error))
     });
     Ok(Chain::new(stages.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// What the stage at `place` draws from.
-pub fn stage_seed(seed: u64, place: usize) -> u64 {
-    Random::of_part(seed, place as u64).next_u64()
+/// What each stage draws from: a part of `seed` by its kind, and by which of that kind it is. Other stages may come and go without
+/// a change of what this one draws.
+pub fn stage_seeds(kinds: &[&str], seed: u64) -> Vec<u64> {
+    let of = |(place, kind): (usize, &&str)| {
+        let earlier = kinds[..place].iter().filter(|other| *other == kind).count() as u64;
+        let named = kind.bytes().fold(seed, |seed, byte| Random::of_part(seed, byte.into()).next_u64());
+        Random::of_part(named, earlier).next_u64()
+    };
+    kinds.iter().enumerate().map(of).collect()
 }
 
 fn check_times(impairment: &Impairment) -> Result<(), ErrorObject> {
@@ -64,7 +71,7 @@ fn stage(impairment: &Impairment, seed: u64, start: Nanos) -> Made {
             lost_in_good_per_billion: loss_in_good,
         } => Box::new(Loss::bursts(GilbertElliott { to_bad, to_good, loss_in_bad, loss_in_good }, seed)?),
         Impairment::Corrupt { frames_per_billion } => {
-            Box::new(Corrupt::new(Chance::new(frames_per_billion, seed)?, !seed))
+            Box::new(Corrupt(Chance::new(frames_per_billion, seed)?))
         }
         Impairment::Duplicate { frames_per_billion } => {
             Box::new(Duplicate(Chance::new(frames_per_billion, seed)?))
@@ -165,6 +172,14 @@ mod tests {
             })
             .collect();
         assert_eq!(fates, [(0, Ok(1107)), (1, Err(0)), (2, Ok(2107)), (3, Err(0)), (4, Err(2)), (5, Err(0))]);
+    }
+
+    #[test]
+    fn a_stage_draws_from_the_same_seed_whatever_stands_beside_it() {
+        let all = stage_seeds(&["loss", "corrupt", "delay", "loss"], 9);
+        assert_eq!((all[0], all[2]), (stage_seeds(&["loss"], 9)[0], stage_seeds(&["line", "delay"], 9)[1]));
+        assert!((1..4).all(|place| !all[..place].contains(&all[place])), "{all:?}");
+        assert_ne!(stage_seeds(&["loss"], 9), stage_seeds(&["loss"], 10));
     }
 
     #[test]

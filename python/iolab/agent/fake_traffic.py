@@ -70,6 +70,8 @@ class FakeTraffic:
     _devices: dict[str, dict[str, Json]] = field(default_factory=dict)
     wires: dict[str, list[Json]] = field(default_factory=dict)
     """The ways of each wire, as they were changed last."""
+    draws: list[tuple[str, list[int]]] = field(default_factory=list)
+    """The wires whose draws began again, each with its seeds."""
 
     def handlers(self) -> dict[str, Callable[[dict[str, Json]], Json]]:
         """Return the methods of traffic and devices."""
@@ -83,6 +85,7 @@ class FakeTraffic:
             "device.stop": self._stop,
             "wire.start": self._start_wire,
             "wire.change": self._change_wire,
+            "wire.start_anew": self._start_wire_anew,
             "wire.read": self._read_wire,
             "wire.stop": self._stop_wire,
         }
@@ -262,6 +265,11 @@ class FakeTraffic:
         self.wires[params["id"]] = params["ways"]
         return {}
 
+    def _start_wire_anew(self, params: dict[str, Json]) -> Json:
+        self._read_wire(params)
+        self.draws.append((params["id"], params["seeds"]))
+        return {}
+
     def _read_wire(self, params: dict[str, Json]) -> Json:
         if params["id"] not in self.wires:
             raise TrafficRefusal(-32004, f"no wire {params['id']!r}", {"id": params["id"]})
@@ -318,4 +326,5 @@ def _histogram_of(counts: Mapping[int, int]) -> dict[str, Json]:
 WIRE_COUNTS = (
     "arrived_frames", "copied_frames", "left_frames", "refused_frames", "no_room_frames", "held_frames",
     "corrupted_frames", "marked_frames", "late_frames", "very_late_frames", "latest_ns", "slipped_ns",
+    "spared_frames",
 )  # fmt: skip

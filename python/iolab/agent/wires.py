@@ -26,6 +26,8 @@ class WayCounts:
     """Frames that came in."""
     copied_frames: Count = 0
     """Further copies that were made."""
+    spared_frames: Count = 0
+    """Of those that came in, frames about neighbours (ARP, ND, MLD), which chance and full queues spare."""
     left_frames: Count = 0
     """Frames that went out."""
     refused_frames: Count = 0

@@ -92,6 +92,11 @@ impl Chain {
         self.stages.iter().all(|place| place.stage.keeps_order())
     }
 
+    /// Let each stage decide on the frames to come as on the first that ever came, by draws from its seed.
+    pub fn start_anew(&mut self, seeds: impl IntoIterator<Item = u64>) {
+        self.stages.iter_mut().zip(seeds).for_each(|(place, seed)| place.stage.start_anew(seed));
+    }
+
     fn next(&self) -> Option<(Nanos, usize)> {
         let first = |place: &Place| {
             let waiting = place.before.as_ref().and_then(Timeline::due);

@@ -111,6 +111,9 @@ impl CodelLine {
 
     /// The frame with its mark, or none where it had to be lost.
     fn mark_or_lose(&self, mut frame: Passing, onward: &mut Onward) -> Option<Passing> {
+        if frame.spared {
+            return Some(frame);
+        }
         if frame.ecn_capable && self.law.marks {
             frame.marks.congestion = true;
             return Some(frame);
@@ -127,7 +130,7 @@ impl Impairment for CodelLine {
         }
         self.largest_bytes = self.largest_bytes.max(frame.frame_bytes);
         let wait = self.due().map_or(Nanos::ZERO, |due| due.since(frame.at).max(Nanos(1)));
-        if self.waiting.has_room(self.limit, frame.frame_bytes, wait) {
+        if frame.spared || self.waiting.has_room(self.limit, frame.frame_bytes, wait) {
             self.waiting.push(frame.at, frame);
         } else {
             onward.lose(frame);

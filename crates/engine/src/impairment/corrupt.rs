@@ -1,33 +1,26 @@
 //! Bit errors.
 
 use super::{Chance, Impairment, Marks, Onward, Passing};
-use crate::random::Random;
 
 /// Inverts one bit of frames, chosen independently with a fixed ratio; each bit is as likely as every other.
 #[derive(Debug, Clone)]
-pub struct Corrupt {
-    chance: Chance,
-    place: Random,
-}
+pub struct Corrupt(pub Chance);
 
 /// The interface that sends a frame makes its FCS: those bits cannot be inverted here.
 const FCS_BYTES: u32 = 4;
 
-impl Corrupt {
-    /// Corrupt frames when `chance` says so, at bits that `seed` draws.
-    pub const fn new(chance: Chance, seed: u64) -> Self {
-        Self { chance, place: Random::new(seed) }
-    }
-}
-
 impl Impairment for Corrupt {
     fn take(&mut self, frame: Passing, onward: &mut Onward) {
-        if !self.chance.draw() {
+        if frame.spared || !self.0.draw(&frame) {
             return onward.pass(frame);
         }
         let bits = frame.frame_bytes.saturating_sub(FCS_BYTES).max(1).saturating_mul(8);
-        let marks = Marks { corrupted_bit: Some(self.place.below(bits)), ..frame.marks };
+        let marks = Marks { corrupted_bit: Some(self.0.number_below(&frame, bits)), ..frame.marks };
         onward.pass(Passing { marks, ..frame });
+    }
+
+    fn start_anew(&mut self, seed: u64) {
+        self.0.draw_from(seed);
     }
 }
 
@@ -39,7 +32,7 @@ mod tests {
 
     #[test]
     fn every_bit_before_the_fcs_is_as_likely_as_every_other() {
-        let mut stage = Corrupt::new(Chance::new(super::super::PARTS, 1).unwrap(), 2);
+        let mut stage = Corrupt(Chance::new(super::super::PARTS, 1).unwrap());
         let mut seen = [0u32; 480];
         for frame in passed(&mut stage, (0..480_000).map(|id| Passing::new(id, 64, Nanos(id)))) {
             seen[frame.marks.corrupted_bit.unwrap() as usize] += 1;

@@ -1,9 +1,9 @@
 //! Delay: the same for every frame, or drawn for each.
 
-use super::chance::checked;
-use super::{normal, Impairment, Onward, Passing, PARTS};
+use super::chance::{checked, FrameDraws};
+use super::{normal, Impairment, Onward, Passing};
 use crate::error::EngineError;
-use crate::random::Random;
+use crate::random::below;
 use crate::time::Nanos;
 
 /// How far delays lie from their base.
@@ -38,7 +38,7 @@ pub struct Delay {
     jitter: Jitter,
     correlation: u32,
     order: Order,
-    random: Random,
+    draws: FrameDraws,
     deviation_ns: Option<i64>,
     last: Nanos,
 }
@@ -46,13 +46,13 @@ pub struct Delay {
 impl Delay {
     /// The same delay for every frame.
     pub fn constant(base: Nanos) -> Self {
-        let (jitter, random) = (Jitter::None, Random::new(0));
+        let (jitter, draws) = (Jitter::None, FrameDraws::new(0));
         Self {
             base,
             jitter,
             correlation: 0,
             order: Order::Kept,
-            random,
+            draws,
             deviation_ns: None,
             last: Nanos::ZERO,
         }
@@ -81,10 +81,10 @@ impl Delay {
         if !fits {
             return Err(EngineError::Setting { what, seen, allowed });
         }
-        Ok(Self { jitter, correlation, order, random: Random::new(seed), ..Self::constant(base) })
+        Ok(Self { jitter, correlation, order, draws: FrameDraws::new(seed), ..Self::constant(base) })
     }
 
-    fn draw_ns(&mut self) -> i64 {
+    fn draw_ns(&self, drawn: u64) -> i64 {
         let small = |span: Nanos| u32::try_from(span.0).unwrap_or(u32::MAX);
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         match &self.jitter {
@@ -92,21 +92,21 @@ impl Delay {
             Jitter::Uniform(most) => {
                 // 2 most + 1 values, drawn from 64 bits.
                 let values = 2 * u128::from(most.0) + 1;
-                let drawn = (u128::from(self.random.next_u64()) * values) >> 64;
+                let drawn = (u128::from(drawn) * values) >> 64;
                 i64::try_from(drawn).unwrap_or(i64::MAX) - signed(most.0)
             }
-            Jitter::Normal(deviation) => normal::draw(&mut self.random, small(*deviation)),
+            Jitter::Normal(deviation) => normal::from_drawn(drawn, small(*deviation)),
             Jitter::Samples(samples) => {
-                let place = self.random.below(u32::try_from(samples.len()).unwrap_or(u32::MAX));
+                let place = below(drawn, u32::try_from(samples.len()).unwrap_or(u32::MAX));
                 signed(samples[place as usize].0)
             }
         }
     }
 
-    fn deviation_ns(&mut self) -> i64 {
+    fn deviation_ns(&self, frame: &Passing) -> i64 {
         match self.deviation_ns {
-            Some(before) if self.correlation > 0 && self.random.below(PARTS) < self.correlation => before,
-            _ => self.draw_ns(),
+            Some(before) if self.correlation > 0 && self.draws.says(frame, 1, self.correlation) => before,
+            _ => self.draw_ns(self.draws.of(frame, 0)),
         }
     }
 }
@@ -116,8 +116,10 @@ impl Impairment for Delay {
         if self.jitter == Jitter::None {
             return onward.pass(frame.later(self.base));
         }
-        let deviation_ns = self.deviation_ns();
-        self.deviation_ns = Some(deviation_ns);
+        let deviation_ns = if frame.spared { 0 } else { self.deviation_ns(&frame) };
+        if !frame.spared {
+            self.deviation_ns = Some(deviation_ns);
+        }
         let mut at = frame.at.plus(Nanos(self.base.0.saturating_add_signed(deviation_ns)));
         if self.order == Order::Kept {
             at = at.max(self.last);
@@ -129,12 +131,17 @@ impl Impairment for Delay {
     fn keeps_order(&self) -> bool {
         self.order == Order::Kept || self.jitter == Jitter::None
     }
+
+    fn start_anew(&mut self, seed: u64) {
+        (self.draws, self.deviation_ns) = (FrameDraws::new(seed), None);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::passed;
     use super::*;
+    use crate::impairment::PARTS;
 
     const MS: Nanos = Nanos::from_millis(1);
 

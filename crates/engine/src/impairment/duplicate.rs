@@ -9,9 +9,13 @@ pub struct Duplicate(pub Chance);
 impl Impairment for Duplicate {
     fn take(&mut self, frame: Passing, onward: &mut Onward) {
         onward.pass(frame);
-        if self.0.draw() {
+        if !frame.spared && self.0.draw(&frame) {
             onward.pass(Passing { marks: Marks { copy: true, ..frame.marks }, ..frame });
         }
+    }
+
+    fn start_anew(&mut self, seed: u64) {
+        self.0.draw_from(seed);
     }
 }
 

@@ -91,7 +91,7 @@ impl Impairment for Line {
         self.waiting.forget_until(at);
         let begin = self.clock.begin(frame_bytes, at);
         let wait = begin.since(at);
-        if !self.waiting.has_room(self.limit, frame_bytes, wait) {
+        if !frame.spared && !self.waiting.has_room(self.limit, frame_bytes, wait) {
             return onward.lose(frame);
         }
         let full = self.mark_above.is_some_and(|most| !self.waiting.has_room(most, frame_bytes, wait));

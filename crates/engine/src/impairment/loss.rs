@@ -1,9 +1,8 @@
 //! Loss: independent, in bursts, or by a pattern.
 
-use super::chance::{checked, Chance};
-use super::{Impairment, Onward, Passing, PARTS};
+use super::chance::{checked, Chance, FrameDraws};
+use super::{Impairment, Onward, Passing};
 use crate::error::EngineError;
-use crate::random::Random;
 
 /// Loses frames by one of the models.
 #[derive(Debug, Clone)]
@@ -12,7 +11,7 @@ pub struct Loss(Model);
 #[derive(Debug, Clone)]
 enum Model {
     Random(Chance),
-    Bursts { model: GilbertElliott, bad: bool, random: Random },
+    Bursts { model: GilbertElliott, bad: bool, draws: FrameDraws },
     Pattern { lost: Box<[bool]>, turn: usize },
     Every { frames: u64, turn: u64 },
 }
@@ -49,7 +48,7 @@ impl Loss {
         for ratio in [to_bad, to_good, loss_in_bad, loss_in_good] {
             checked(ratio)?;
         }
-        Ok(Self(Model::Bursts { model, bad: false, random: Random::new(seed) }))
+        Ok(Self(Model::Bursts { model, bad: false, draws: FrameDraws::new(seed) }))
     }
 
     /// Lose the frames whose place in the pattern is true; it begins again at its end.
@@ -76,14 +75,14 @@ impl Loss {
         Ok(Self(Model::Every { frames, turn: 0 }))
     }
 
-    /// Whether the next frame is lost.
-    fn draw(&mut self) -> bool {
+    /// Whether a frame is lost, which is no earlier than the one before.
+    fn draw(&mut self, frame: &Passing) -> bool {
         match &mut self.0 {
-            Model::Random(chance) => chance.draw(),
-            Model::Bursts { model, bad, random } => {
+            Model::Random(chance) => chance.draw(frame),
+            Model::Bursts { model, bad, draws } => {
                 let change = if *bad { model.to_good } else { model.to_bad };
-                *bad ^= random.below(PARTS) < change;
-                random.below(PARTS) < if *bad { model.loss_in_bad } else { model.loss_in_good }
+                *bad ^= draws.says(frame, 0, change);
+                draws.says(frame, 1, if *bad { model.loss_in_bad } else { model.loss_in_good })
             }
             Model::Pattern { lost, turn } => {
                 let drawn = lost[*turn];
@@ -100,10 +99,19 @@ impl Loss {
 
 impl Impairment for Loss {
     fn take(&mut self, frame: Passing, onward: &mut Onward) {
-        if self.draw() {
+        if !frame.spared && self.draw(&frame) {
             onward.lose(frame);
         } else {
             onward.pass(frame);
+        }
+    }
+
+    fn start_anew(&mut self, seed: u64) {
+        match &mut self.0 {
+            Model::Random(chance) => chance.draw_from(seed),
+            Model::Bursts { bad, draws, .. } => (*bad, *draws) = (false, FrameDraws::new(seed)),
+            Model::Pattern { turn, .. } => *turn = 0,
+            Model::Every { turn, .. } => *turn = 0,
         }
     }
 }
@@ -113,9 +121,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::impairment::PARTS;
+    use crate::time::Nanos;
 
     fn draws(mut loss: Loss, frames: usize) -> Vec<bool> {
-        (0..frames).map(|_| loss.draw()).collect()
+        (0..frames as u64).map(|number| loss.draw(&Passing::new(number, 64, Nanos(number)))).collect()
     }
 
     #[test]

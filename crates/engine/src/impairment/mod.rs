@@ -1,6 +1,7 @@
 //! Impairments: what a path or a reference device does to frames, as small stages in a chain. A stage is given frames in the
 //! order in which they arrive, with the time of each, and its seed; it reads no clock and holds no bytes. The same seed and
-//! the same frames give the same decisions, in real and in virtual time.
+//! the same frames give the same decisions, in real and in virtual time. Chance is drawn by the number of a frame, not in turn:
+//! what became of the frames before makes no difference.
 //!
 //! Time is that of the stage: one behind a delay is given a frame when the delay lets it go on, which may be later than now.
 
@@ -42,8 +43,12 @@ pub use trace::{DeliveryTrace, RateTrace};
 /// A frame on its way through a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passing {
-    /// The caller's number for it; copies have the same.
+    /// The caller's name for it; copies have the same.
     pub id: u64,
+    /// Its place among the frames that arrived, which chance is drawn by; copies have the same.
+    pub number: u64,
+    /// Whether chance and full queues spare it: it is neither lost, damaged, copied nor held back by them.
+    pub spared: bool,
     /// Length with FCS.
     pub frame_bytes: u32,
     /// When it is at the next stage.
@@ -70,9 +75,19 @@ pub struct Marks {
 }
 
 impl Passing {
-    /// A frame that nothing was done to, arriving at `at`.
+    /// Frame number `id` that nothing was done to, arriving at `at`.
     pub fn new(id: u64, frame_bytes: u32, at: Nanos) -> Self {
-        Self { id, frame_bytes, at, ecn_capable: false, class: None, takes_ns: 0, marks: Marks::default() }
+        Self {
+            id,
+            number: id,
+            spared: false,
+            frame_bytes,
+            at,
+            ecn_capable: false,
+            class: None,
+            takes_ns: 0,
+            marks: Marks::default(),
+        }
     }
 
     /// The same, so much later.
@@ -125,6 +140,9 @@ pub trait Impairment: std::fmt::Debug + Send {
     fn keeps_order(&self) -> bool {
         true
     }
+
+    /// Decide on the frames to come as on the first that ever came, by draws from `seed`. Lines and stalls go on as they are.
+    fn start_anew(&mut self, _seed: u64) {}
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use std::sync::LazyLock;
 
-use crate::random::Random;
-
 /// Standard deviations are given in parts of this.
 const ONE: i64 = 1 << 20;
 /// Halvings of the probability that the table reaches to; what is rarer is given its last value, 7 standard deviations.
@@ -22,10 +20,9 @@ static TABLE: LazyLock<Box<[[i32; KNOTS + 1]]>> = LazyLock::new(|| {
     (1..=OCTAVES).map(|octave| std::array::from_fn(|index| knot(octave, index))).collect()
 });
 
-/// `deviation` times a number that is drawn from the standard normal distribution.
+/// `deviation` times the number of the standard normal distribution that `drawn`, evenly from 64 bits, stands for.
 #[inline]
-pub fn draw(random: &mut Random, deviation: u32) -> i64 {
-    let drawn = random.next_u64();
+pub fn from_drawn(drawn: u64, deviation: u32) -> i64 {
     let (negative, tail) = (drawn >> 63 == 0, (drawn << 1) | 1);
     // The upper bits of a probability below one half: its halvings, and then the place in the octave.
     let octave = (tail.leading_zeros()).min(OCTAVES.unsigned_abs() - 1);
@@ -81,6 +78,7 @@ fn quantile(p: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// Published quantiles, at both parts of the approximation.
     #[test]
@@ -96,7 +94,8 @@ mod tests {
     #[test]
     fn draws_are_normal() {
         let (mut random, count) = (Random::new(9), 1_000_000);
-        let draws: Vec<f64> = (0..count).map(|_| draw(&mut random, 1_000_000) as f64 / 1e6).collect();
+        let draws: Vec<f64> =
+            (0..count).map(|_| from_drawn(random.next_u64(), 1_000_000) as f64 / 1e6).collect();
         let n = f64::from(count);
         let moment = |power: i32| draws.iter().map(|z| z.powi(power)).sum::<f64>() / n;
         assert!(moment(1).abs() < 5.0 / n.sqrt(), "mean {}", moment(1));

@@ -205,7 +205,7 @@ impl Impairment for PacedClasses {
         };
         let active = class.is_active();
         let wait = Nanos(u64::from(active));
-        if !class.waiting.has_room(class.spec.limit, frame.frame_bytes, wait) {
+        if !frame.spared && !class.waiting.has_room(class.spec.limit, frame.frame_bytes, wait) {
             return onward.lose(frame);
         }
         class.waiting.push(frame.at, frame);

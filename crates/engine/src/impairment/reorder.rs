@@ -14,10 +14,15 @@ pub struct Reorder {
 
 impl Impairment for Reorder {
     fn take(&mut self, frame: Passing, onward: &mut Onward) {
-        onward.pass(if self.chance.draw() { frame.later(self.by) } else { frame });
+        let held = !frame.spared && self.chance.draw(&frame);
+        onward.pass(if held { frame.later(self.by) } else { frame });
     }
 
     fn keeps_order(&self) -> bool {
         self.by == Nanos::ZERO
+    }
+
+    fn start_anew(&mut self, seed: u64) {
+        self.chance.draw_from(seed);
     }
 }

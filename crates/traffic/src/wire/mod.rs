@@ -104,6 +104,16 @@ impl RunningWire {
         Ok(())
     }
 
+    /// Decide on the frames of each way that come from now on as on the first that ever came, by draws from these seeds.
+    ///
+    /// # Errors
+    /// When the wire has ended by itself.
+    pub fn start_anew(&mut self, seeds: [u64; 2]) -> Result<(), ErrorObject> {
+        let (answer, answered) = channel();
+        self.desk.post(Letter::StartAnew(seeds, answer));
+        answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("starting the draws of", why))
+    }
+
     /// What became of the frames, and when its thread was kept from its CPU: one by one from `stalls_since_ns` on.
     ///
     /// # Errors

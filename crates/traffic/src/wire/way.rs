@@ -2,7 +2,9 @@
 
 use iolab_engine::impairment::{Chain, Outcome, Passing};
 use iolab_engine::{Nanos, Random};
-use iolab_frame::{finish, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES};
+use iolab_frame::{
+    finish, is_about_neighbours, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES,
+};
 use iolab_port::{End, Given, PortError, TapFrame};
 use iolab_protocol::impairment::{Impairment, Jitter};
 use iolab_protocol::wire::{StageLoss, WayCounts, WireWay};
@@ -13,7 +15,7 @@ use super::lead::Lead;
 use super::spacing::{Spacing, CALL};
 use crate::faults::bad_params;
 use crate::held::Held;
-use crate::impairments::chain;
+use crate::impairments::{chain, stage_seeds};
 
 /// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB [bytes].
 const MOST_READ_BYTES: usize = TAP_HEADER_BYTES + 22 + 65_536;
@@ -42,14 +44,15 @@ pub struct Does {
     spacing: Option<Spacing>,
     /// Whether every frame stays for a while.
     delays: bool,
+    /// The number of the next frame.
+    number: u64,
 }
 
 impl Does {
     /// What `way` says; the two ways draw from parts of the seed of their own.
     pub fn new(way: &WireWay, index: u64, start: Nanos) -> Result<Self, ErrorObject> {
-        let seed = Random::of_part(way.seed, u64::MAX - index).next_u64();
         let kinds = way.impairments.iter().map(|stage| stage.kind()).collect();
-        let chain = chain(&way.impairments, seed, start)?;
+        let chain = chain(&way.impairments, seed_of_way(way.seed, index), start)?;
         if !(LEAST_MEMORY..=MOST_MEMORY).contains(&way.memory_bytes) {
             return Err(bad_params("memory_bytes", &format!("{LEAST_MEMORY} to {MOST_MEMORY} bytes")));
         }
@@ -59,7 +62,13 @@ impl Does {
         let spacing = Spacing::of(&way.impairments)?;
         let long = |stage: &Impairment| matches!(stage, Impairment::Delay { delay_ns, jitter: Jitter::None, .. } if *delay_ns >= LONG_DELAY_NS);
         let delays = way.impairments.iter().any(long);
-        Ok(Self { chain, kinds, held, spacing, delays })
+        Ok(Self { chain, kinds, held, spacing, delays, number: 0 })
+    }
+
+    /// Number the frames to come from 0, and draw chance from this seed.
+    fn start_anew(&mut self, seed: u64, index: u64) {
+        self.number = 0;
+        self.chain.start_anew(stage_seeds(&self.kinds, seed_of_way(seed, index)));
     }
 
     /// When it has something to do next, if nothing comes.
@@ -88,6 +97,11 @@ impl Does {
     fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.kinds.iter().copied().zip(self.chain.counts().map(|count| count.lost_frames))
     }
+}
+
+/// What the way at `index` draws from.
+const fn seed_of_way(seed: u64, index: u64) -> u64 {
+    Random::of_part(seed, u64::MAX - index).next_u64()
 }
 
 /// One way.
@@ -124,6 +138,11 @@ impl Way {
         let before = std::mem::replace(&mut self.does, does);
         self.older.push(before.held);
         self.older.retain(|held| held.due().is_some());
+    }
+
+    /// Decide on the frames to come as on the first that ever came, by draws from this seed; lines and stalls go on as they are.
+    pub fn start_anew(&mut self, seed: u64, index: u64) {
+        self.does.start_anew(seed, index);
     }
 
     /// What became of the frames.
@@ -204,7 +223,7 @@ impl Way {
         let bytes = self.does.held.shown(length);
         let segments = Segments::of(bytes);
         let frame = bytes.get(TAP_HEADER_BYTES..).unwrap_or_default();
-        let ecn_capable = is_ecn_capable(frame);
+        let (ecn_capable, spared) = (is_ecn_capable(frame), is_about_neighbours(frame));
         let class = self.does.spacing.as_ref().and_then(|spacing| spacing.class_of(frame));
         let most = segments.line_bytes(bytes, 0);
         let last = segments.line_bytes(bytes, segments.count - 1);
@@ -213,8 +232,12 @@ impl Way {
         for part in 0..segments.count {
             let frame_bytes = if part + 1 == segments.count { last } else { most };
             let frame = Passing::new(first + u64::from(part), frame_bytes, self.does.stage_time(at));
-            self.does.chain.push(Passing { ecn_capable, class, ..frame });
+            let number = self.does.number;
+            self.does.chain.push(Passing { number, spared, ecn_capable, class, ..frame });
+            // Those that chance spares have no number: when they come is not of the trial.
+            self.does.number += u64::from(!spared);
         }
+        self.counts.spared_frames += if spared { segments.count.into() } else { 0 };
     }
 
     /// There is no room: what comes is lost, and counted.
@@ -222,6 +245,7 @@ impl Way {
         self.scratch.resize(MOST_READ_BYTES, 0);
         let Some(frame) = from.read(&mut self.scratch)? else { return Ok(false) };
         let frames = u64::from(Segments::of(&self.scratch[..frame.length]).count);
+        self.does.number += frames;
         self.counts.arrived_frames += frames;
         self.counts.no_room_frames += frames;
         Ok(true)

@@ -82,3 +82,138 @@ fn super_frames_and_time_change_no_decision() {
     assert_eq!((&fates, &counts), (&decisions(&parts, 0).0, &decisions(&parts, 0).1));
     assert_eq!((&fates, &counts), (&decisions(&whole, 7).0, &decisions(&whole, 7).1));
 }
+
+/// A way with these impairments, which draws from a seed.
+fn drawing(impairments: &str, seed: u64) -> Way {
+    let impairments = serde_json::from_str(impairments).unwrap();
+    Way::new(Does::new(&WireWay { impairments, seed, memory_bytes: 1 << 20 }, 0, Nanos::ZERO).unwrap())
+}
+
+/// What becomes of so many frames, one each millisecond from `begin_ms` on: how long each stays, none where it is lost.
+fn stays_ns(way: &mut Way, begin_ms: u64, frames: u64) -> Vec<Option<u64>> {
+    (begin_ms..begin_ms + frames)
+        .map(|at_ms| stay_ns(way, Nanos::from_millis(at_ms), &super_frame(1)))
+        .collect()
+}
+
+fn stay_ns(way: &mut Way, at: Nanos, bytes: &[u8]) -> Option<u64> {
+    way.does.held.vacancy(MOST_READ_BYTES).unwrap()[..bytes.len()].copy_from_slice(bytes);
+    way.arrive(bytes.len(), at);
+    way.settle();
+    let ready = way.does.held.ready(Nanos::MAX, usize::MAX);
+    let stays = (ready > 0).then(|| way.does.held.frame(0).1.at.since(at).0);
+    way.does.held.release(ready);
+    stays
+}
+
+const CHANCES: [&str; 5] = [
+    r#"[{"kind":"loss","frames_per_billion":200000000}]"#,
+    r#"[{"kind":"loss_bursts","to_bad_per_billion":200000000,"to_good_per_billion":300000000,
+        "lost_in_bad_per_billion":800000000,"lost_in_good_per_billion":100000000}]"#,
+    r#"[{"kind":"loss_pattern","lost":[true,false,false,true,false]}]"#,
+    r#"[{"kind":"delay","delay_ns":300000,"jitter":{"kind":"uniform","most_ns":200000},"correlation_per_billion":500000000}]"#,
+    r#"[{"kind":"reorder","frames_per_billion":300000000,"by_ns":1000}]"#,
+];
+
+/// A block begins its draws anew: what came before, and whether the wire is new, makes no difference.
+#[test]
+fn draws_that_begin_again_are_those_of_a_new_wire() {
+    for chance in CHANCES {
+        let fresh = stays_ns(&mut drawing(chance, 7), 0, 200);
+        let mut used = drawing(chance, 8);
+        let other = stays_ns(&mut used, 0, 203);
+        used.start_anew(7, 0);
+        assert_eq!(stays_ns(&mut used, 300, 200), fresh, "{chance}");
+        used.start_anew(9, 0);
+        let third = stays_ns(&mut used, 600, 200);
+        if !chance.contains("pattern") {
+            assert!(other[..200] != fresh && third != fresh, "{chance}");
+        }
+    }
+}
+
+/// Frames lost at one level are lost at a higher one too, and a frame's jitter is the same whatever becomes of the others:
+/// levels of a block share their draws.
+#[test]
+fn levels_share_the_draws_of_a_block() {
+    let jitter = r#"{"kind":"delay","delay_ns":300000,"jitter":{"kind":"normal","deviation_ns":50000}}"#;
+    let all = stays_ns(&mut drawing(&format!("[{jitter}]"), 5), 0, 5_000);
+    let at = |loss: u32| {
+        let text = format!(r#"[{{"kind":"loss","frames_per_billion":{loss}}},{jitter}]"#);
+        stays_ns(&mut drawing(&text, 5), 0, 5_000)
+    };
+    let (low, high) = (at(20_000_000), at(50_000_000));
+    let lost = |stays: &[Option<u64>]| stays.iter().filter(|one| one.is_none()).count();
+    assert!((60..140).contains(&lost(&low)) && (180..320).contains(&lost(&high)));
+    for number in 0..5_000 {
+        assert!(low[number].is_some() || high[number].is_none(), "frame {number}");
+        assert!([low[number], high[number]].iter().flatten().all(|stay| Some(*stay) == all[number]));
+    }
+}
+
+/// The frames of one seed that come first are lost as often as those of all seeds: binomial, 3.3 standard deviations (0.1 %).
+#[test]
+fn first_frames_are_lost_as_often_as_all() {
+    let mut lost = [0_u32; 3];
+    let mut way = drawing(r#"[{"kind":"loss","frames_per_billion":20000000}]"#, 1);
+    for seed in 1..=10_000 {
+        way.start_anew(seed, 0);
+        let fates = stays_ns(&mut way, 3 * seed, 3);
+        lost.iter_mut().zip(fates).for_each(|(count, fate)| *count += u32::from(fate.is_none()));
+    }
+    let deviation = (10_000.0 * 0.02 * 0.98_f64).sqrt();
+    assert!(lost.iter().all(|count| (f64::from(*count) - 200.0).abs() < 3.3 * deviation), "{lost:?}");
+}
+
+/// Draws of two links, of both ways, of each stage and of different blocks have nothing in common, their seeds being neighbours.
+#[test]
+fn draws_of_links_ways_stages_and_blocks_are_independent() {
+    const FRAMES: u64 = 100_000;
+    let kinds = ["loss", "corrupt", "delay"];
+    let mut streams: Vec<Vec<f32>> = Vec::new();
+    for seed in 1..=4 {
+        for way in 0..2 {
+            for stage in stage_seeds(&kinds, seed_of_way(seed, way)) {
+                let draws = iolab_engine::Draws::new(stage);
+                let unit = |drawn: u64| (drawn as f64 / 2f64.powi(64) - 0.5) * 12f64.sqrt();
+                streams.push((0..FRAMES).map(|number| unit(draws.at(number, 0)) as f32).collect());
+            }
+        }
+    }
+    let most = 4.0 / (FRAMES as f64).sqrt();
+    for (index, one) in streams.iter().enumerate() {
+        for other in &streams[..index] {
+            let product: f64 = one.iter().zip(other).map(|(a, b)| f64::from(a * b)).sum();
+            let correlation = product / FRAMES as f64;
+            assert!(correlation.abs() <= most, "{correlation}");
+        }
+    }
+}
+
+/// Neither chance nor a full queue touches what keeps the tables of neighbours; it takes its turn on the line and the delay.
+#[test]
+fn frames_about_neighbours_are_spared_and_counted() {
+    let mut arp = vec![0; TAP_HEADER_BYTES];
+    arp.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6]);
+    arp.resize(TAP_HEADER_BYTES + 60, 0);
+    let mut way = drawing(
+        r#"[{"kind":"loss","frames_per_billion":500000000},{"kind":"corrupt","frames_per_billion":1000000000},
+        {"kind":"duplicate","frames_per_billion":1000000000},
+        {"kind":"line","rate":{"kind":"bits","bps":512000},"queue":{"kind":"frames","frames":1}},
+        {"kind":"delay","delay_ns":5000000,"jitter":{"kind":"uniform","most_ns":4000000}},
+        {"kind":"reorder","frames_per_billion":1000000000,"by_ns":1000000}]"#,
+        3,
+    );
+    // 64 B with FCS take 1 ms on the line.
+    let stays: Vec<_> = (0..3).map(|_| stay_ns(&mut way, Nanos::from_millis(1), &arp)).collect();
+    assert_eq!(stays, [Some(6_000_000), Some(7_000_000), Some(8_000_000)]);
+    let counts = way.counts();
+    assert_eq!((counts.arrived_frames, counts.spared_frames, counts.copied_frames), (3, 3, 0));
+    // They have no number: what becomes of the others is as without them.
+    let loss = CHANCES[0];
+    let (mut among, mut alone) = (drawing(loss, 4), drawing(loss, 4));
+    for at in 0..100 {
+        assert!(stay_ns(&mut among, Nanos::from_millis(2 * at), &arp).is_some());
+        assert_eq!(stays_ns(&mut among, 2 * at + 1, 1), stays_ns(&mut alone, 2 * at + 1, 1));
+    }
+}
