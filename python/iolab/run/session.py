@@ -53,6 +53,7 @@ from iolab.trial.failed import failure_of
 from iolab.trial.guest_warnings import guest_warnings, taking_part
 from iolab.trial.host_warnings import host_warnings
 from iolab.trial.instrumented import measure_once
+from iolab.trial.instruments.wires import start_draws
 from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.measurement import Measured
 
@@ -211,7 +212,7 @@ class Session:
                     outcome, status=Status.INVALID, reason=LabDifferedBefore(found=tuple(wrong))
                 )
             else:
-                measured = self._measure(setup, [step.measure for step in turn], planned.placement)
+                measured = self._measure(setup, turn, planned.placement)
                 outcome = replace(outcome, measured=measured)
                 wrong = self._lab.mismatches()
                 self._stood = None if wrong else (planned.resources, self._clock.now_ns())
@@ -297,10 +298,10 @@ class Session:
         return [difference for _, difference in wrong]
 
     def _measure(
-        self, setup: Setup, names: Sequence[str], placement: Placement | None
+        self, setup: Setup, turn: Sequence[Step], placement: Placement | None
     ) -> Mapping[str, Measured | Failure]:
         """Measure what is taken at once; raises where it is one measure and that fails."""
-        topology = make_topology(setup.lab)
+        topology, names = make_topology(setup.lab), [step.measure for step in turn]
         kernel = self._kernel_of(setup, names[0], topology)
         site = Site(
             agent=self._agents.of(kernel),
@@ -313,6 +314,7 @@ class Session:
             guests=self._guest_places(setup.lab),
             choices=self._choices,
         )
+        start_draws(site, self._plan.seed, turn[0].block)
         found: Mapping[str, Measured | Failure]
         if len(names) == 1:
             found = {names[0]: measure_once(site, setup.measures[names[0]])}

@@ -69,7 +69,9 @@ class Watched:
 class Bench:
     """A session on a fake host, whose trials and read-backs a test decides."""
 
-    def __init__(self, facts: Facts, parent: Path, monkeypatch: pytest.MonkeyPatch, blocks: int = 1) -> None:
+    def __init__(
+        self, facts: Facts, parent: Path, monkeypatch: pytest.MonkeyPatch, blocks: int = 1, lab: str = LAB
+    ) -> None:
         self.host, self.watched = FakeHost(), Watched()
         self.fake = FakeAgent(self.host, programs=lambda argv, netns: Outcome(stdout=""))
         self.measured: Callable[[], Measured] = lambda: Measured(Metrics(), (), 1_000_000_000, (), {})
@@ -79,7 +81,7 @@ class Bench:
         monkeypatch.setattr("iolab.run.session.measure_once", lambda *_: self.measured())
         monkeypatch.setattr(StandingLab, "mismatched", lambda _: [])
         monkeypatch.setattr(StandingLab, "mismatches", lambda _: [self.wrong.pop()] if self.wrong else [])
-        experiment = parse(LAB, "lab.yaml")
+        experiment = parse(lab, "lab.yaml")
         self.plan = make_plan(experiment, facts, blocks=blocks)
         self.folder = create_folder(parent, "lab", datetime(2026, 1, 1, tzinfo=UTC))
         agents = Agents(Agent(self.fake))
@@ -132,6 +134,37 @@ def test_each_trial_is_stored_before_the_next_begins_and_the_lab_goes_last(bench
     assert netns_made(bench) == 1
     assert bench.host.netns == set()
     assert len((bench.folder.path / "trials.jsonl").read_text().splitlines()) == 2
+
+
+WIRED = """
+lab:
+  machines: {near: {kind: netns}, mid: {kind: netns, forward: route}, far: {kind: netns}}
+  links:
+    one: {ends: [near.eth0, mid.eth0], wire: {loss: 1%}}
+    two: {ends: [mid.eth1, far.eth0], wire: {loss: 1%}}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: near, to: far, duration: 1s}
+factors:
+  links.one.wire.loss: [1%, 2%]
+  tcp.parallel: [1, 2]
+blocks: 3
+"""
+
+
+def test_each_trial_draws_anew_for_its_block_and_each_link_for_itself(
+    facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All levels of a block have the same draws, whatever their order; the wires stand all the time."""
+    programs = dict.fromkeys(("iperf3", "ip", "tc", "ethtool"), "1")
+    bench = Bench(replace(facts, programs=programs), tmp_path, monkeypatch, blocks=3, lab=WIRED)
+    assert bench.walk() == [(Status.OK, None)] * 12
+    draws = bench.fake.traffic.draws
+    assert [wire for wire, _ in draws] == ["wire:one", "wire:two"] * 12
+    of_block = [{(wire, *seeds) for wire, seeds in draws[block * 8 : block * 8 + 8]} for block in range(3)]
+    assert [len(found) for found in of_block] == [2, 2, 2]
+    assert len({seeds for found in of_block for _, *seeds_ in found for seeds in seeds_}) == 6
+    log = (bench.folder.path / "commands.jsonl").read_text()
+    assert log.count('"wire.start"') == 2
 
 
 def test_what_limited_a_trial_is_stored_with_it(bench: Bench) -> None:

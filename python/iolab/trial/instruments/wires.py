@@ -6,6 +6,7 @@ host's, not those that were asked for.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from iolab.agent.client import Agent
 from iolab.agent.wires import WayCounts, WireCarried, WireCounts
@@ -90,6 +91,33 @@ def wires_of(site: Site) -> Wires:
     return Wires(site.agent_of, links)
 
 
+def start_draws(site: Site, seed: int, block: int) -> None:
+    """Begin the draws of a block on every emulated link: its frames are numbered anew. Raises AgentError, LabError."""
+    lab = site.lab
+    pending = [
+        site.agent_of(home_of(lab, name)).begin(
+            "wire.start_anew",
+            {
+                "id": wire_id(name),
+                "seeds": [draw_seed(seed, block, name, link.wire.way(end).seed) for end in link.ends],
+            },
+        )
+        for name, link in lab.links.items()
+        if link.wire is not None and is_ours(lab, name)
+    ]
+    for one in pending:
+        one.result(PATIENCE_S)
+
+
+def draw_seed(seed: int, block: int, link: str, written: int) -> int:
+    """Return what the chance of a link is drawn from in a block; `seed` is the experiment's, `written` the link's own.
+
+    All levels of a block have the same. It depends on nothing else: the same on every platform and in every version.
+    """
+    text = f"{seed} {block} {written} {link}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8, person=b"iolab wire").digest(), "big")
+
+
 def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) -> Seen:
     """Return the share of the frames of each way that left late, and what to know about that."""
     metrics: list[Metric] = []
@@ -101,6 +129,7 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
                 continue
             metrics.append(Metric("wire_late_frames", "count", float(way.late_frames), about))
             metrics.append(Metric("wire_late_ratio", "ratio", way.late_frames / way.left_frames, about))
+            metrics.append(Metric("wire_spared_frames", "count", float(way.spared_frames), about))
             if link.paced:
                 lost = way.slipped_ns / max(1, after[link.name].end_ns - before[link.name].end_ns)
                 metrics.append(Metric("pacer_lost_ratio", "ratio", lost, about))

@@ -5,9 +5,11 @@ from tests.wording import in_words
 
 from iolab.agent.wires import WayCounts, WireCarried, WireCounts
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.instruments.wires import WireLink, late_frames
+from iolab.trial.instruments.wires import WireLink, draw_seed, late_frames
 
 LINK = WireLink("path", ("near.eth0", "far.eth0"), "host")
+SEED_OF_ONES = 11_810_302_107_289_535_746
+"""Of experiment, block and link's seed 1, and a link called path."""
 PACED = WireLink("path", ("near.eth0", "far.eth0"), "host", paced=True)
 
 
@@ -24,6 +26,7 @@ def test_late_frames_are_counted_for_each_way_that_carried_some() -> None:
     assert [(one.name, one.dimensions.direction, one.value) for one in found.metrics] == [
         ("wire_late_frames", "near.eth0->far.eth0", 250.0),
         ("wire_late_ratio", "near.eth0->far.eth0", 0.0025),
+        ("wire_spared_frames", "near.eth0->far.eth0", 0.0),
     ]
     assert found.warnings == ()
 
@@ -73,3 +76,25 @@ def test_what_a_wire_was_to_have_and_has_not_is_said() -> None:
         ("wire-by-taps", True),
     ]
     assert "(not permitted)" in in_words(found[0])
+
+
+def test_frames_that_chance_spares_are_counted() -> None:
+    """Of the trial alone: those before it do not count."""
+    before = WireCounts(ways=(WayCounts(left_frames=5, spared_frames=4), WayCounts()))
+    after = WireCounts(ways=(WayCounts(left_frames=50, spared_frames=7), WayCounts()))
+    found = late_frames((LINK,), {"path": before}, {"path": after})
+    assert [one.value for one in found.metrics if one.name == "wire_spared_frames"] == [3.0]
+
+
+def test_what_a_link_draws_from_depends_on_experiment_block_link_and_its_own_seed_alone() -> None:
+    """Published once, it is the same for ever; each of the four makes another."""
+    assert draw_seed(1, 1, "path", 1) == draw_seed(1, 1, "path", 1) == SEED_OF_ONES
+    seeds = {
+        draw_seed(seed, block, link, written)
+        for seed in range(5)
+        for block in range(1, 6)
+        for link in ("path", "path 1", "1 path", "lan")
+        for written in range(1, 6)
+    }
+    assert len(seeds) == 5 * 5 * 4 * 5
+    assert all(0 <= seed < 2**64 for seed in seeds)
