@@ -23,6 +23,7 @@ from iolab.lab.links.shaping import shape_resources
 from iolab.lab.packets.placement import Placement
 from iolab.lab.packets.resources import device_resources, packet_resources, with_exact_wires
 from iolab.lab.ports.addresses import route_resource
+from iolab.lab.ports.neighbours import neighbour_resources
 from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
 from iolab.lab.readings import Expectation, Reading, Setting
@@ -63,6 +64,7 @@ def compose(
     resources += standing_resources(lab, topology, prefix, tuple(resources))
     if placement is not None:
         resources += packet_resources(lab, topology, list(lab.links), prefix, placement)
+    resources += neighbour_resources(lab, topology, packets=placement is not None)
     keys = [resource.key for resource in resources]
     if len(set(keys)) < len(keys):
         clash = next(key for key in keys if keys.count(key) > 1)

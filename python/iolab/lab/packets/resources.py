@@ -1,4 +1,4 @@
-"""What packet trials need of a lab beside what streams need: NAPI where frames arrive, known neighbours, devices.
+"""What packet trials need of a lab beside what streams need: NAPI where frames arrive, devices.
 
 A veth pair hands frames to the far stack on the *sender's* CPU, and loses none, unless the far end has NAPI on: that
 takes GRO there and TSO and GSO off here (drivers/net/veth.c, veth_xmit). So every end gets them, and where frames
@@ -13,16 +13,14 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.impairments import Impairments, Stage
 from iolab.experiment.machines import Netns
-from iolab.lab.actions import FOUND, ORIGINAL, Action, PinNapi, Run, StartDevice, StartWire
-from iolab.lab.dependencies import base_of, is_veth, place_of, ports_of, side_key, side_of
-from iolab.lab.endpoints import VERSIONS, Endpoint, version_of
+from iolab.lab.actions import ORIGINAL, Action, PinNapi, Run, StartDevice, StartWire
+from iolab.lab.dependencies import base_of, is_veth, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
-from iolab.lab.links.bridges import show_interfaces
-from iolab.lab.links.link_topology import Side, home_of, mac_of
+from iolab.lab.links.link_topology import Side, home_of
 from iolab.lab.links.wires import POLLING_PRIORITY
 from iolab.lab.packets.placement import Placement
 from iolab.lab.ports.offloads import features_resource
-from iolab.lab.readback.values import HardwareSettings, Interface, Neighbour, Running
+from iolab.lab.readback.values import HardwareSettings, Running
 from iolab.lab.readings import Command, DeviceState, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
@@ -66,7 +64,6 @@ def packet_resources(
             if port.ref in placement.napi and is_veth(lab, port) and port.kernel == HERE:
                 yield _napi_threads(lab, port, placement, 1 + len(sending))
         yield from _send_queues(lab, ports, placement)
-    yield from _neighbours(lab, topology, links)
 
 
 def device_resources(
@@ -166,50 +163,6 @@ def _napi_threads(lab: Lab, port: Port, placement: Placement, queues: int) -> Re
     )
 
 
-def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
-    """Return an entry at every router for every other endpoint of its segments: nobody waits for ARP."""
-    for segment in topology.segments:
-        for point in segment.endpoints:
-            owners = [
-                p for p in segment.ports if p.machine == point.machine and p.interface == point.interface
-            ]
-            if lab.machines[point.machine].forward != "route" or not owners or owners[0].link not in links:
-                continue
-            if lab.links[owners[0].link].tunnel in WITHOUT_ETHERNET:
-                continue
-            for other in segment.endpoints:
-                theirs = [
-                    p for p in segment.ports if p.machine == other.machine and p.interface == other.interface
-                ]
-                if other is point or not theirs or theirs[0].link not in links:
-                    continue
-                places = (place_of(lab, owners[0]), place_of(lab, theirs[0]), f"address:{point.ref}")
-                for ip in VERSIONS:
-                    if (here := point.of(ip)) is not None and (there := other.of(ip)) is not None:
-                        yield from _neighbour(lab, here, there, places)
-
-
-def _neighbour(lab: Lab, point: Endpoint, other: Endpoint, needs: tuple[str, ...]) -> Iterator[Resource]:
-    """Return an entry at a router for another endpoint; none for a card of another computer, which is asked for."""
-    known = None if other.kernel == point.kernel else mac_of(lab, other.ref)
-    if other.kernel != point.kernel and known is None:
-        return
-    entry = ("lladdr", known or FOUND, "nud", "permanent", "dev", point.interface)
-    add = Command(("ip", "neigh", "replace", other.address, *entry), point.netns)
-    delete = Command(("ip", "neigh", "del", other.address, "dev", point.interface), point.netns)
-    mac = Reading(show_interfaces(other.netns), Interface(other.interface, "mac"))
-    show = Reading(Command(("ip", "-j", "neigh", "show"), point.netns), Neighbour(other.address))
-    wide = ":6" if version_of(point.address) == 6 else ""
-    yield Resource(
-        key=f"neighbour:{point.ref}:{other.ref}{wide}",
-        machine=point.machine,
-        kernel=point.kernel,
-        needs=needs,
-        actions=(Run(add, delete, find=None if known else mac),),
-        expect=(Expectation(show, "permanent", f"neighbour {other.ref} of {point.machine}"),),
-    )
-
-
 def _device(
     lab: Lab, here: Port, there: Port, device: Impairments | None, placement: Placement | None
 ) -> Resource:
@@ -226,7 +179,3 @@ def _device(
         actions=(StartDevice(name, here.netns, here.name, there.name, impairments, cpu, priority),),
         expect=(Expectation(Reading(DeviceState(name), Running()), "running", f"the device at {here.ref}"),),
     )
-
-
-WITHOUT_ETHERNET = ("gre", "wireguard")
-"""Tunnels that carry packets alone: there is nobody to ask for an Ethernet address."""
