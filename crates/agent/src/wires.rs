@@ -1,10 +1,10 @@
-//! Answer `wire.start`, `wire.change`, `wire.start_anew`, `wire.read` and `wire.stop`: which wires there are, and in which namespaces they end.
+//! Answer `wire.start`, `wire.change`, `wire.restart_draws`, `wire.read` and `wire.stop`: which wires there are, and in which namespaces they end.
 
 mod apart;
 
 use iolab_protocol::results::Done;
 use iolab_protocol::wire::{
-    WireCarried, WireChange, WireCounts, WireName, WireRead, WireStart, WireStartAnew, WireStarted,
+    WireCarried, WireChange, WireCounts, WireName, WireRead, WireRestartDraws, WireStart, WireStarted,
 };
 use iolab_protocol::ErrorObject;
 use iolab_sys::tap::Unfinished;
@@ -20,7 +20,7 @@ pub fn verbs() -> [Verb; 5] {
     [
         verb("wire.start", |host, params| start(host, &params)),
         verb("wire.change", |host, params| change(host, &params)),
-        verb("wire.start_anew", |host, params| start_anew(host, &params)),
+        verb("wire.restart_draws", |host, params| restart_draws(host, &params)),
         verb("wire.read", |host, params| read(host, &params)),
         verb("wire.stop", |host, params| stop(host, &params)),
     ]
@@ -65,10 +65,10 @@ pub fn change(host: &Host, params: &WireChange) -> Answer<Done> {
     host.wires.with_mut(&params.id, |wire| wire.change(&params.ways))?.map(|()| Done {})
 }
 
-/// Answer `wire.start_anew`.
-pub fn start_anew(host: &Host, params: &WireStartAnew) -> Answer<Done> {
+/// Answer `wire.restart_draws`.
+pub fn restart_draws(host: &Host, params: &WireRestartDraws) -> Answer<Done> {
     let _change = host.may_change()?;
-    host.wires.with_mut(&params.id, |wire| wire.start_anew(params.seeds))?.map(|()| Done {})
+    host.wires.with_mut(&params.id, |wire| wire.restart_draws(params.seeds))?.map(|()| Done {})
 }
 
 /// Answer `wire.read`.

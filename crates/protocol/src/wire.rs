@@ -97,10 +97,10 @@ pub struct WireChange {
     pub ways: [WireWay; 2],
 }
 
-/// Of `wire.start_anew`.
+/// Of `wire.restart_draws`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WireStartAnew {
+pub struct WireRestartDraws {
     /// The wire.
     pub id: String,
     /// What chance is drawn from: from the first end to the second, and back.

@@ -85,7 +85,7 @@ class FakeTraffic:
             "device.stop": self._stop,
             "wire.start": self._start_wire,
             "wire.change": self._change_wire,
-            "wire.start_anew": self._start_wire_anew,
+            "wire.restart_draws": self._restart_draws,
             "wire.read": self._read_wire,
             "wire.stop": self._stop_wire,
         }
@@ -265,7 +265,7 @@ class FakeTraffic:
         self.wires[params["id"]] = params["ways"]
         return {}
 
-    def _start_wire_anew(self, params: dict[str, Json]) -> Json:
+    def _restart_draws(self, params: dict[str, Json]) -> Json:
         self._read_wire(params)
         self.draws.append((params["id"], params["seeds"]))
         return {}

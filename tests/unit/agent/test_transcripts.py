@@ -65,7 +65,8 @@ def test_the_fake_answers_every_method_with_the_fields_on_the_page(request_: dic
         "sample.stop": ("sample.start", {"series": "s1"}),
         **dict.fromkeys(("traffic.close", "traffic.record", "traffic.run"), ("traffic.open", PORTS)),
         **dict.fromkeys(
-            ("wire.change", "wire.start_anew", "wire.read", "wire.stop"), ("wire.start", {"id": "wire:west"})
+            ("wire.change", "wire.restart_draws", "wire.read", "wire.stop"),
+            ("wire.start", {"id": "wire:west"}),
         ),
         **dict.fromkeys(("watch.stop", "watch.read", "watch.close"), ("watch.start", WATCH)),
         **dict.fromkeys(("capture.stop", "capture.read", "capture.close"), ("capture.start", CAPTURE)),

@@ -151,7 +151,7 @@ blocks: 3
 """
 
 
-def test_each_trial_draws_anew_for_its_block_and_each_link_for_itself(
+def test_each_trial_restarts_the_draws_of_its_block_on_each_link(
     facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All levels of a block have the same draws, whatever their order; the wires stand all the time."""

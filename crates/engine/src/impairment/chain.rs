@@ -93,8 +93,8 @@ impl Chain {
     }
 
     /// Let each stage decide on the frames to come as on the first that ever came, by draws from its seed.
-    pub fn start_anew(&mut self, seeds: impl IntoIterator<Item = u64>) {
-        self.stages.iter_mut().zip(seeds).for_each(|(place, seed)| place.stage.start_anew(seed));
+    pub fn restart_draws(&mut self, seeds: impl IntoIterator<Item = u64>) {
+        self.stages.iter_mut().zip(seeds).for_each(|(place, seed)| place.stage.restart_draws(seed));
     }
 
     fn next(&self) -> Option<(Nanos, usize)> {

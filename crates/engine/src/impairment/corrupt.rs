@@ -19,7 +19,7 @@ impl Impairment for Corrupt {
         onward.pass(Passing { marks, ..frame });
     }
 
-    fn start_anew(&mut self, seed: u64) {
+    fn restart_draws(&mut self, seed: u64) {
         self.0.draw_from(seed);
     }
 }

@@ -132,7 +132,7 @@ impl Impairment for Delay {
         self.order == Order::Kept || self.jitter == Jitter::None
     }
 
-    fn start_anew(&mut self, seed: u64) {
+    fn restart_draws(&mut self, seed: u64) {
         (self.draws, self.deviation_ns) = (FrameDraws::new(seed), None);
     }
 }

@@ -14,7 +14,7 @@ impl Impairment for Duplicate {
         }
     }
 
-    fn start_anew(&mut self, seed: u64) {
+    fn restart_draws(&mut self, seed: u64) {
         self.0.draw_from(seed);
     }
 }

@@ -106,7 +106,7 @@ impl Impairment for Loss {
         }
     }
 
-    fn start_anew(&mut self, seed: u64) {
+    fn restart_draws(&mut self, seed: u64) {
         match &mut self.0 {
             Model::Random(chance) => chance.draw_from(seed),
             Model::Bursts { bad, draws, .. } => (*bad, *draws) = (false, FrameDraws::new(seed)),

@@ -142,7 +142,7 @@ pub trait Impairment: std::fmt::Debug + Send {
     }
 
     /// Decide on the frames to come as on the first that ever came, by draws from `seed`. Lines and stalls go on as they are.
-    fn start_anew(&mut self, _seed: u64) {}
+    fn restart_draws(&mut self, _seed: u64) {}
 }
 
 #[cfg(test)]

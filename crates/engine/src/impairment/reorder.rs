@@ -22,7 +22,7 @@ impl Impairment for Reorder {
         self.by == Nanos::ZERO
     }
 
-    fn start_anew(&mut self, seed: u64) {
+    fn restart_draws(&mut self, seed: u64) {
         self.chance.draw_from(seed);
     }
 }

@@ -108,9 +108,9 @@ impl RunningWire {
     ///
     /// # Errors
     /// When the wire has ended by itself.
-    pub fn start_anew(&mut self, seeds: [u64; 2]) -> Result<(), ErrorObject> {
+    pub fn restart_draws(&mut self, seeds: [u64; 2]) -> Result<(), ErrorObject> {
         let (answer, answered) = channel();
-        self.desk.post(Letter::StartAnew(seeds, answer));
+        self.desk.post(Letter::RestartDraws(seeds, answer));
         answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("starting the draws of", why))
     }
 

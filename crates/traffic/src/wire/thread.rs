@@ -89,8 +89,8 @@ fn take_turn(turn: Turn, priority: u8) -> io::Result<()> {
 pub enum Letter {
     /// Do this to frames that come from now on.
     Change(Box<[Does; 2]>, Sender<()>),
-    /// Number the frames of each way that come from now on anew, and draw from these seeds.
-    StartAnew([u64; 2], Sender<()>),
+    /// Number the frames of each way from 0 again, and draw from these seeds.
+    RestartDraws([u64; 2], Sender<()>),
     /// Say what became of the frames, and when the thread was kept from its CPU: one by one from a time on [ns].
     Count(Option<u64>, Sender<Box<([WayCounts; 2], WireStalls)>>),
     /// End.
@@ -345,9 +345,9 @@ impl Work {
                     self.stalls.log(self.spaced, self.clock.now_ns());
                     let _ = done.send(());
                 }
-                Letter::StartAnew(seeds, done) => {
+                Letter::RestartDraws(seeds, done) => {
                     let ways = self.ways.iter_mut().zip(seeds).zip(0..);
-                    ways.for_each(|((way, seed), index)| way.start_anew(seed, index));
+                    ways.for_each(|((way, seed), index)| way.restart_draws(seed, index));
                     let _ = done.send(());
                 }
                 Letter::Count(stalls_since_ns, answer) => {

@@ -66,9 +66,9 @@ impl Does {
     }
 
     /// Number the frames to come from 0, and draw chance from this seed.
-    fn start_anew(&mut self, seed: u64, index: u64) {
+    fn restart_draws(&mut self, seed: u64, index: u64) {
         self.number = 0;
-        self.chain.start_anew(stage_seeds(&self.kinds, seed_of_way(seed, index)));
+        self.chain.restart_draws(stage_seeds(&self.kinds, seed_of_way(seed, index)));
     }
 
     /// When it has something to do next, if nothing comes.
@@ -141,8 +141,8 @@ impl Way {
     }
 
     /// Decide on the frames to come as on the first that ever came, by draws from this seed; lines and stalls go on as they are.
-    pub fn start_anew(&mut self, seed: u64, index: u64) {
-        self.does.start_anew(seed, index);
+    pub fn restart_draws(&mut self, seed: u64, index: u64) {
+        self.does.restart_draws(seed, index);
     }
 
     /// What became of the frames.

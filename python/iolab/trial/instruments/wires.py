@@ -92,11 +92,11 @@ def wires_of(site: Site) -> Wires:
 
 
 def start_draws(site: Site, seed: int, block: int) -> None:
-    """Begin the draws of a block on every emulated link: its frames are numbered anew. Raises AgentError, LabError."""
+    """Start the draws of a block on every emulated link: its frames are numbered from 0. Raises AgentError."""
     lab = site.lab
     pending = [
         site.agent_of(home_of(lab, name)).begin(
-            "wire.start_anew",
+            "wire.restart_draws",
             {
                 "id": wire_id(name),
                 "seeds": [draw_seed(seed, block, name, link.wire.way(end).seed) for end in link.ends],

@@ -1,5 +1,7 @@
 """Who knows whom before a trial: the ends of emulated links, so that no first packet waits for an answer."""
 
+from collections.abc import Mapping
+
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
@@ -9,7 +11,7 @@ from iolab.lab.ports.neighbours import MOST_ENDPOINTS
 from iolab.lab.resources import Resource
 
 
-def entries(links: dict[str, dict[str, object]], **machines: dict[str, object]) -> dict[str, Resource]:
+def entries(links: Mapping[str, Mapping[str, object]], **machines: dict[str, object]) -> dict[str, Resource]:
     """Return the entries of a lab of namespaces."""
     made = {name: Netns.model_validate({"kind": "netns"} | one) for name, one in machines.items()}
     lab = Lab(made, {name: Link.model_validate(one) for name, one in links.items()}, {})
@@ -18,6 +20,7 @@ def entries(links: dict[str, dict[str, object]], **machines: dict[str, object]) 
 
 
 WIRE = {"loss": "1%"}
+NETEM = {"loss": "1%", "emulator": "netem"}
 
 
 def test_both_ends_of_an_emulated_link_know_each_other_for_good() -> None:
@@ -34,12 +37,12 @@ def test_both_ends_of_an_emulated_link_know_each_other_for_good() -> None:
 
 def test_netem_loses_questions_too() -> None:
     """So its ends know each other as well."""
-    assert entries({"path": {"ends": ["a.eth0", "b.eth0"], "wire": WIRE | {"emulator": "netem"}}}, a={}, b={})
+    assert entries({"path": {"ends": ["a.eth0", "b.eth0"], "wire": NETEM}}, a={}, b={})
 
 
 def test_ends_of_other_links_ask() -> None:
     """Nothing that the file does not say is done to them, also beside an emulated link."""
-    links = {
+    links: dict[str, dict[str, object]] = {
         "path": {"ends": ["a.eth0", "r.eth0"], "wire": WIRE},
         "lan": {"ends": ["r.eth1", "b.eth0"]},
     }
@@ -49,7 +52,7 @@ def test_ends_of_other_links_ask() -> None:
 
 def test_who_is_reached_through_a_bridge_behind_an_emulated_link_is_known() -> None:
     """The question would pass the link."""
-    links = {
+    links: dict[str, dict[str, object]] = {
         "path": {"ends": ["a.eth0", "s.eth0"], "wire": WIRE},
         "lan": {"ends": ["s.eth1", "b.eth0"]},
     }
@@ -61,7 +64,9 @@ def test_in_a_large_segment_they_ask() -> None:
     """Each knows each other: entries grow with the square of the endpoints."""
 
     def star(clients: int) -> dict[str, Resource]:
-        links = {f"l{n}": {"ends": [f"c{n}.eth0", f"s.eth{n}"], "wire": WIRE} for n in range(clients)}
+        links: dict[str, dict[str, object]] = {
+            f"l{n}": {"ends": [f"c{n}.eth0", f"s.eth{n}"], "wire": WIRE} for n in range(clients)
+        }
         return entries(links, s={"forward": "bridge"}, **{f"c{n}": {} for n in range(clients)})
 
     assert len(star(3)) >= 6

@@ -115,16 +115,16 @@ const CHANCES: [&str; 5] = [
     r#"[{"kind":"reorder","frames_per_billion":300000000,"by_ns":1000}]"#,
 ];
 
-/// A block begins its draws anew: what came before, and whether the wire is new, makes no difference.
+/// A block starts its draws again: neither earlier frames nor the age of the wire make a difference.
 #[test]
 fn draws_that_begin_again_are_those_of_a_new_wire() {
     for chance in CHANCES {
         let fresh = stays_ns(&mut drawing(chance, 7), 0, 200);
         let mut used = drawing(chance, 8);
         let other = stays_ns(&mut used, 0, 203);
-        used.start_anew(7, 0);
+        used.restart_draws(7, 0);
         assert_eq!(stays_ns(&mut used, 300, 200), fresh, "{chance}");
-        used.start_anew(9, 0);
+        used.restart_draws(9, 0);
         let third = stays_ns(&mut used, 600, 200);
         if !chance.contains("pattern") {
             assert!(other[..200] != fresh && third != fresh, "{chance}");
@@ -157,7 +157,7 @@ fn first_frames_are_lost_as_often_as_all() {
     let mut lost = [0_u32; 3];
     let mut way = drawing(r#"[{"kind":"loss","frames_per_billion":20000000}]"#, 1);
     for seed in 1..=10_000 {
-        way.start_anew(seed, 0);
+        way.restart_draws(seed, 0);
         let fates = stays_ns(&mut way, 3 * seed, 3);
         lost.iter_mut().zip(fates).for_each(|(count, fate)| *count += u32::from(fate.is_none()));
     }
@@ -170,20 +170,20 @@ fn first_frames_are_lost_as_often_as_all() {
 fn draws_of_links_ways_stages_and_blocks_are_independent() {
     const FRAMES: u64 = 100_000;
     let kinds = ["loss", "corrupt", "delay"];
-    let mut streams: Vec<Vec<f32>> = Vec::new();
+    let mut streams: Vec<Vec<f64>> = Vec::new();
     for seed in 1..=4 {
         for way in 0..2 {
             for stage in stage_seeds(&kinds, seed_of_way(seed, way)) {
                 let draws = iolab_engine::Draws::new(stage);
                 let unit = |drawn: u64| (drawn as f64 / 2f64.powi(64) - 0.5) * 12f64.sqrt();
-                streams.push((0..FRAMES).map(|number| unit(draws.at(number, 0)) as f32).collect());
+                streams.push((0..FRAMES).map(|number| unit(draws.at(number, 0))).collect());
             }
         }
     }
     let most = 4.0 / (FRAMES as f64).sqrt();
     for (index, one) in streams.iter().enumerate() {
         for other in &streams[..index] {
-            let product: f64 = one.iter().zip(other).map(|(a, b)| f64::from(a * b)).sum();
+            let product: f64 = one.iter().zip(other).map(|(a, b)| a * b).sum();
             let correlation = product / FRAMES as f64;
             assert!(correlation.abs() <= most, "{correlation}");
         }
