@@ -6,6 +6,10 @@ use super::{Impairment, Marks, Onward, Passing};
 use crate::rate::{ExactTime, Rate};
 use crate::time::Nanos;
 
+/// What a frame has more than the packet of a TUN device that mahimahi counts: the Ethernet header and the FCS, without the 4
+/// bytes that such a device puts before the packet. A packet of 1500 B counts as 1504.
+const BEYOND_TUN_BYTES: u32 = 14 + 4 - 4;
+
 /// When a line has sent a frame.
 #[derive(Debug, Clone)]
 pub enum LineClock {
@@ -47,7 +51,7 @@ impl LineClock {
         match self {
             Self::Constant(clock) => clock.send(frame_bytes, now),
             Self::Rate(trace) => trace.send(frame_bytes, now),
-            Self::Delivery(trace) => trace.send(frame_bytes, now),
+            Self::Delivery(trace) => trace.send(frame_bytes.saturating_sub(BEYOND_TUN_BYTES), now),
         }
     }
 }
@@ -141,6 +145,22 @@ mod tests {
             let left: Vec<u64> = passed(&mut line, frames).iter().map(|frame| frame.at.0).collect();
             assert_eq!(left, [12_149, 24_293, 36_437, 48_581], "{limit:?}");
         }
+    }
+
+    /// Each moment of a recording of mahimahi carries one packet of 1500 B, and the rest of a smaller one is for the next.
+    #[test]
+    fn a_full_frame_takes_one_moment_of_a_delivery_trace() {
+        let every_ms: Vec<_> = (1..=100).map(Nanos::from_millis).collect();
+        let line = || {
+            let trace = DeliveryTrace::new(&every_ms, 1504, Nanos::ZERO).unwrap();
+            Line::new(LineClock::Delivery(trace), Limit::None, None)
+        };
+        let left = |bytes: u32| -> Vec<u64> {
+            let frames = (0..2_000).map(|id| Passing::new(id, bytes, Nanos(5)));
+            passed(&mut line(), frames).iter().map(|frame| frame.at.0 / 1_000_000).collect()
+        };
+        assert_eq!(left(1518), (1..=2_000).collect::<Vec<_>>());
+        assert_eq!(left(766), (1..=1_000).flat_map(|ms| [ms, ms]).collect::<Vec<_>>());
     }
 
     proptest! {
