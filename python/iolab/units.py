@@ -38,7 +38,9 @@ _FRAME_RATES = {
 BYTES_ALLOWED = "a whole number of bytes, or with K, M, G, T (binary: 128K is 131072 bytes)"
 BITS_PER_SECOND_ALLOWED = "bit/s, plain or with kbit, Mbit, Gbit, Tbit (decimal: 1Gbit is 1000000000 bit/s)"
 NANOSECONDS_ALLOWED = "a duration with its unit: ns, us, ms, s, min, h (12us, 10s)"
-RATIO_ALLOWED = "a ratio from 0 to 1 (0.0001), or percent (0.01%)"
+RATIO_ALLOWED = "a ratio from 0 to 1: percent (0.01%, 70%), or up to 0.5 without a unit (0.0001)"
+MOST_BARE_RATIO = Decimal("0.5")
+"""Without a unit no more is read: "1" is 100 % to some and 1 % to those who know netem."""
 SHARE_ALLOWED = "a share from 0 to 2 (0.5, 1.2), or percent (50%, 120%)"
 FRAME_RATE_ALLOWED = (
     "frames/s with pps, kpps, Mpps (100kpps); bit/s of frames with kbit, Mbit, Gbit; or percent of line_rate"
@@ -73,8 +75,11 @@ def parse_bits_per_second(value: object) -> int:
     return _whole(value, _EXACT.multiply(number, _BITS_PER_SECOND[unit.lower()]), BITS_PER_SECOND_ALLOWED)
 
 
-def parse_nanoseconds(value: object) -> int:
-    """Return a duration in ns: "12us", "114.36ms", "10s", "1min". A bare number other than 0 is refused: of what?"""
+def parse_nanoseconds(value: object, meant: tuple[str, ...] = ("s",)) -> int:
+    """Return a duration in ns: "12us", "114.36ms", "10s", "1min". A bare number other than 0 is refused: of what?
+
+    `meant` are the units that who writes a bare number may have in mind.
+    """
     number, unit = _split(value, NANOSECONDS_ALLOWED)
     if not unit and not number:
         return 0
@@ -84,24 +89,43 @@ def parse_nanoseconds(value: object) -> int:
             if unit.lower() in _NANOSECONDS
             else {"sec": "s", "m": "min", "hour": "h"}.get(unit, "")
         )
-        advice = f"did you mean {_plain(number)}{guess or 's'}?" if guess or not unit else ""
+        likely = (guess,) if guess else () if unit else meant
+        advice = f"did you mean {' or '.join(_plain(number) + one for one in likely)}?" if likely else ""
         raise UnitError(value, NANOSECONDS_ALLOWED, advice)
     return _whole(value, _EXACT.multiply(number, _NANOSECONDS[unit]), NANOSECONDS_ALLOWED)
 
 
 def parse_ratio(value: object) -> float:
-    """Return a ratio from 0 to 1: 0.0001, "0.01%"."""
-    if isinstance(value, float) and value == value and 0 <= value <= 1:
-        return value
-    number, unit = _split(value, RATIO_ALLOWED)
-    if unit not in ("", "%"):
+    """Return a ratio from 0 to 1: 0.0001, "0.01%". A bare number above 0.5 is refused: 1 or 100 percent?"""
+    number, unit = _ratio(value)
+    if not unit and number > MOST_BARE_RATIO:
+        spellings = [f"{_plain(number)}%"]
+        if number <= 1:
+            spellings.append(f"{_plain(_percent(number))}%")
+        advice = f"did you mean {' or '.join(spellings)}?" if number <= 100 else ""
+        raise UnitError(value, RATIO_ALLOWED, advice)
+    return float(number / 100 if unit else number)
+
+
+def parse_stored_ratio(value: object) -> float:
+    """Return a ratio as runs of older versions have it: also a bare number above 0.5."""
+    number, unit = _ratio(value)
+    if not unit and number > 1:
         raise UnitError(value, RATIO_ALLOWED)
-    ratio = number / 100 if unit else number
-    if ratio > 1:
-        raise UnitError(
-            value, RATIO_ALLOWED, "" if unit else f"did you mean {_plain(number)}%?" if number <= 100 else ""
-        )
-    return float(ratio)
+    return float(number / 100 if unit else number)
+
+
+def _ratio(value: object) -> tuple[Decimal, str]:
+    number, unit = _split(value, RATIO_ALLOWED)
+    if unit not in ("", "%") or (unit and number > 100):
+        raise UnitError(value, RATIO_ALLOWED)
+    return number, unit
+
+
+def _percent(ratio: Decimal) -> Decimal:
+    """Return a ratio as percent, without zeros at the end of its fraction."""
+    percent = (ratio * 100).normalize(_EXACT)
+    return percent.quantize(Decimal(1)) if percent == percent.to_integral() else percent
 
 
 def parse_share(value: object) -> float:
@@ -111,7 +135,8 @@ def parse_share(value: object) -> float:
     number, unit = _split(value, SHARE_ALLOWED)
     share = number / 100 if unit else number
     if unit not in ("", "%") or share > 2:
-        raise UnitError(value, SHARE_ALLOWED)
+        advice = f"did you mean {_plain(number)}%?" if not unit and number <= 200 else ""
+        raise UnitError(value, SHARE_ALLOWED, advice)
     return float(share)
 
 
@@ -151,8 +176,11 @@ def write_nanoseconds(value: int) -> str:
 
 
 def write_ratio(value: float) -> str:
-    """Return a ratio exactly, as the language takes it: 0.0001."""
-    return _plain(Decimal(repr(value))) if value else "0"
+    """Return a ratio exactly, as the language takes it: 0.0001, 70%."""
+    exact = Decimal(repr(value))
+    if exact > MOST_BARE_RATIO:
+        return f"{_plain(_percent(exact))}%"
+    return _plain(exact) if value else "0"
 
 
 def format_bits_per_second(value: float, digits: int = 3) -> str:

@@ -89,7 +89,8 @@ def _parsed(data: bytes, source: str, given: Site | None, *, stored: bool = Fals
     files = attach(document, Path(source).parent, problems)
     expand(document, problems)
     site = _own_site(document, given, problems) or given
-    experiment = replace(_experiment(document, data.decode("utf-8-sig", "replace"), problems), files=files)
+    text = data.decode("utf-8-sig", "replace")
+    experiment = replace(_experiment(document, text, problems, stored=stored), files=files)
     problems.stop_if_any()
     if site is None:
         return experiment
@@ -145,7 +146,7 @@ def _text_on(experiment: Experiment, site: Site) -> str:
     return text
 
 
-def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
+def _experiment(document: Table, text: str, problems: Problems, *, stored: bool) -> Experiment:
     _check_keys(document, problems)
     tree = _tree(document, problems)
     factors, walkable, selectors = _factors(document, tree, problems)
@@ -162,6 +163,7 @@ def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
         seed=_number(document, "seed", DEFAULT_SEED, 0, LARGEST_SEED, problems),
         text=text,
         source=problems.source,
+        stored=stored,
     )
     if walkable:
         _check_sections(experiment, problems, partial=bool(problems))
@@ -279,7 +281,7 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
     resolver = Resolver(experiment)
     base = tables(experiment.tree)
     for section, data in base.items():
-        check(section, data, resolver.line(section), problems, partial=True)
+        check(section, data, resolver.line(section), problems, stored=experiment.stored, partial=True)
     left, walks = MOST_VARIANTS, {}
     for after, section in zip(range(len(resolver.sections), 0, -1), resolver.sections, strict=True):
         touching = resolver.factors_of(section)
@@ -297,7 +299,8 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
                 )
                 continue
             if variant.data is not None:
-                check(section, variant.data, variant.line, problems, partial=partial)
+                stored = experiment.stored
+                check(section, variant.data, variant.line, problems, stored=stored, partial=partial)
 
 
 def _check_left(experiment: Experiment, document: Table, problems: Problems) -> None:

@@ -143,6 +143,8 @@ class Experiment:
     """The file's name, for messages."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """What the files hold that it names, by name."""
+    stored: bool = False
+    """Whether it is that of a run: what was read when it was measured still is."""
     site: Site | None = None
     """Where its machines are, where that is said apart from the lab; the tree and the factors are as they are there."""
     scopes: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)

@@ -114,7 +114,8 @@ def members(annotation: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
 def locate(annotation: Any, words: tuple[str, ...], depth: int = 0) -> tuple[str, ...] | Lost:
     """Return the keys that lead from a place to the one named by `words`, or where they get lost.
 
-    A mapping of single values (settings, addresses) takes all words left as one key, since such keys hold dots.
+    A mapping of single values (settings, addresses) takes all words left as one key, since such keys hold dots. In one
+    of models a key with dots (machine.port) is as long as it must be for the rest to name a place.
     """
     if not words:
         return ()
@@ -140,7 +141,7 @@ def _locate_in(member: Any, words: tuple[str, ...], depth: int) -> tuple[str, ..
         value = get_args(member)[1]
         if all(_is_single(option) for option, _ in members(value)) and first != "*":
             return (".".join(words),)
-        options, lost = [value], Lost(depth, first, ())
+        return _locate_below_key(get_args(member)[0], value, words, depth)
     elif get_origin(member) is tuple:
         counts = first == "*" or (first.isascii() and first.isdigit() and len(first) < 6)
         options, lost = ([get_args(member)[0]] if counts else []), Lost(depth, first, ("0", "1", "*"))
@@ -150,6 +151,21 @@ def _locate_in(member: Any, words: tuple[str, ...], depth: int) -> tuple[str, ..
         found = locate(option, rest, depth + 1)
         if not isinstance(found, Lost):
             return (first, *found)
+        lost = max(lost, found, key=lambda place: place.depth)
+    return lost
+
+
+def _locate_below_key(key: Any, value: Any, words: tuple[str, ...], depth: int) -> tuple[str, ...] | Lost:
+    """Return the keys from a mapping of models on, whose own key may be several words: those of a port are."""
+    least = 2 if key is PortRef and words[0] != "*" else 1
+    lost = Lost(depth, words[0], ())
+    for count in range(least, len(words) + 1):
+        rest = words[count:]
+        if not rest and count > least and not (key is PortRef and words[-1].isdecimal()):
+            break  # a mistake in the last word, not a longer key; interfaces of VLANs alone end in a number
+        found = locate(value, rest, depth + count)
+        if not isinstance(found, Lost):
+            return (".".join(words[:count]), *found)
         lost = max(lost, found, key=lambda place: place.depth)
     return lost
 

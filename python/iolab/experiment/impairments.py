@@ -9,13 +9,13 @@ from pydantic import BaseModel, Field
 from iolab.experiment.quantities import (
     FROZEN,
     Count,
+    Delay,
     Flag,
     LineRate,
     Maybe,
-    Nanoseconds,
     Ratio,
     SomeBytes,
-    SomeNanoseconds,
+    SomeDelay,
 )
 from iolab.experiment.traces import Moments, RateSteps, Samples
 
@@ -39,9 +39,9 @@ class Stall(BaseModel):
     """When nothing goes on; frames that come meanwhile wait, as far as they have room."""
 
     model_config = FROZEN
-    length: SomeNanoseconds
+    length: SomeDelay
     """How long nothing goes on."""
-    every: SomeNanoseconds
+    every: SomeDelay
     """From the beginning of one stall to that of the next."""
 
 
@@ -65,7 +65,7 @@ class Reorder(BaseModel):
     model_config = FROZEN
     ratio: Ratio
     """How many, each by chance."""
-    by: SomeNanoseconds
+    by: SomeDelay
     """How long they are held."""
 
 
@@ -73,9 +73,9 @@ class Codel(BaseModel):
     """A queue that is kept short (RFC 8289)."""
 
     model_config = FROZEN
-    target: SomeNanoseconds = 5_000_000
+    target: SomeDelay = 5_000_000
     """The delay that it may keep."""
-    interval: SomeNanoseconds = 100_000_000
+    interval: SomeDelay = 100_000_000
     """For how long the delay may be longer: a large round-trip time."""
     ecn: Flag = True
     """Whether frames that can be marked (ECT) are marked in place of being dropped."""
@@ -111,15 +111,15 @@ class Impairments(BaseModel):
     """Room before the line; absent: none with a rate in frames, 1000 frames with one in bits."""
     queue_frames: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
     """The same [frames]."""
-    queue_time: Maybe[SomeNanoseconds] = None
+    queue_time: Maybe[SomeDelay] = None
     """The same, as what waits no longer than this."""
     codel: Maybe[Codel] = None
     """Keeps the queue short; absent: what does not fit is dropped."""
-    ecn_above: Maybe[SomeNanoseconds] = None
+    ecn_above: Maybe[SomeDelay] = None
     """Frames that can be marked (ECT, RFC 3168) are marked when they would wait longer than this before the line."""
-    delay: Nanoseconds = 0
+    delay: Delay = 0
     """One way."""
-    jitter: Nanoseconds = 0
+    jitter: Delay = 0
     """How far delays lie from it: at most (uniform), or the standard deviation (normal)."""
     jitter_kind: Literal["uniform", "normal"] = "uniform"
     """How delays are distributed."""

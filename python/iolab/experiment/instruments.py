@@ -17,7 +17,7 @@ from iolab.experiment.quantities import (
     Period,
     Shorthand,
     SomeBytes,
-    SomeNanoseconds,
+    SomeWindow,
     Switch,
 )
 from iolab.parts.registry import instrument_kinds
@@ -50,7 +50,7 @@ class Watch(Beside):
     """What stands beside the measure."""
     at: str
     """A machine.port, or a link for all its ports."""
-    window: Annotated[tuple[SomeNanoseconds, ...], Shorthand(_listed, _item), Field(min_length=1)] = (
+    window: Annotated[tuple[SomeWindow, ...], Shorthand(_listed, _item), Field(min_length=1)] = (
         12_000,
         100_000,
         1_000_000,
@@ -59,7 +59,7 @@ class Watch(Beside):
     """Bytes are counted per window of each of these lengths, whole microseconds; one length may stand alone."""
     line: Maybe[BitsPerSecond] = None
     """Rate of the line that frames are thought to be on, one behind the other; absent: only as they come."""
-    train_gap: Maybe[SomeNanoseconds] = None
+    train_gap: Maybe[SomeWindow] = None
     """Frames that begin closer to each other than that are one train; absent: 1.5 times what a frame of the link's MTU
     takes on the line, or 5 us."""
     buffers: Annotated[tuple[SomeBytes, ...], Shorthand(_listed, _item)] = (

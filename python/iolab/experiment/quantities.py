@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -13,6 +14,8 @@ from iolab import units
 FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 """Every model of the language: immutable, no unknown keys, built when a file first uses it."""
 
+STORED = "stored"
+"""Key of the context of validation: whether the file is that of a run, written before."""
 T = TypeVar("T")
 
 NS_PER_S, NS_PER_MS = 1_000_000_000, 1_000_000
@@ -59,9 +62,17 @@ class Quantity:
     """The number kept back to text."""
     examples: tuple[str, ...]
     """For the schema."""
+    parse_stored: Callable[[object], float | str] | None = None
+    """The same for the file of a run, which may be older than what is refused now; None: nothing is."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self.parse, handler(source))
+        if self.parse_stored is None:
+            return core_schema.no_info_before_validator_function(self.parse, handler(source))
+        return core_schema.with_info_before_validator_function(self._parsed, handler(source))
+
+    def _parsed(self, value: object, info: core_schema.ValidationInfo) -> float | str:
+        stored = self.parse_stored if info.context is not None and info.context.get(STORED) else None
+        return (stored or self.parse)(value)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -115,6 +126,9 @@ def _remembered(parse: Callable[[object], T]) -> Callable[[object], T]:
 _bytes = _remembered(units.parse_bytes)
 _bits_per_second = _remembered(units.parse_bits_per_second)
 _nanoseconds = _remembered(units.parse_nanoseconds)
+_milliseconds = _remembered(partial(units.parse_nanoseconds, meant=("ms",)))
+_microseconds = _remembered(partial(units.parse_nanoseconds, meant=("us",)))
+_interval = _remembered(partial(units.parse_nanoseconds, meant=("ms", "s")))
 
 
 def _offset(value: object) -> int:
@@ -194,6 +208,14 @@ _RATE = Quantity(
 _TIME = Quantity(
     _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
 )
+_DELAY, _WINDOW_TIME, _INTERVAL = (
+    Quantity(parse, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, examples)
+    for parse, examples in (
+        (_milliseconds, ("10ms", "12us")),
+        (_microseconds, ("12us", "1ms")),
+        (_interval, ("1ms", "1s")),
+    )
+)
 _OFFSET = Quantity(_offset, "a time before or after", OFFSET_ALLOWED, _write_offset, ("0s", "5s", "-5s"))
 _SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
 _PERIOD = Quantity(_period, "a period", PERIOD_ALLOWED, units.write_nanoseconds, ("100ms", "1s"))
@@ -206,7 +228,14 @@ _LOAD = Quantity(
     units.parse_frame_rate, "a frame rate", units.FRAME_RATE_ALLOWED, str, ("100kpps", "500Mbit", "10%")
 )
 _LINE_RATE = Quantity(_line_rate, "a rate", LINE_RATE_ALLOWED, str, ("100Mbit", "20kpps"))
-_RATIO = Quantity(units.parse_ratio, "a ratio", units.RATIO_ALLOWED, units.write_ratio, ("0.01%", "0.0001"))
+_RATIO = Quantity(
+    units.parse_ratio,
+    "a ratio",
+    units.RATIO_ALLOWED,
+    units.write_ratio,
+    ("0.01%", "0.0001"),
+    units.parse_stored_ratio,
+)
 
 Bytes = Annotated[int, _SIZE]
 """A size [bytes]."""
@@ -234,6 +263,14 @@ WriteLength = Annotated[int, _LENGTH]
 """What a stream program hands over at once [bytes]."""
 SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]
 """A duration that is not 0 [ns]."""
+Delay = Annotated[int, _DELAY]
+"""A duration on a path: a bare number is likely one of milliseconds [ns]."""
+SomeDelay = Annotated[int, Field(gt=0), _DELAY]
+"""A duration on a path that is not 0 [ns]."""
+SomeWindow = Annotated[int, Field(gt=0), _WINDOW_TIME]
+"""A duration between frames that is not 0: a bare number is likely one of microseconds [ns]."""
+SomeInterval = Annotated[int, Field(gt=0), _INTERVAL]
+"""A duration between requests that is not 0 [ns]."""
 Ratio = Annotated[float, _RATIO]
 """A part of the whole [ratio]."""
 Share = Annotated[float, Field(ge=0, le=2), _SHARE]

@@ -71,6 +71,7 @@ class Resolver:
         base = tables(experiment.tree)
         places = survey(experiment.tree, level_paths(experiment.factors), experiment.scopes)
         self._source = experiment.source
+        self._stored = experiment.stored
         self.site = experiment.site
         """Where the machines are, where that is said apart from the lab."""
         self._absent = experiment.absent
@@ -120,7 +121,7 @@ class Resolver:
     def _parts(self, measure: str, named: Sequence[str]) -> tuple[str, ...]:
         """Return the measures, of those that there are, that the base document has a measure take at once."""
         section = Section("measure", measure)
-        model = validated(section, self._base[section])
+        model = validated(section, self._base[section], stored=self._stored)
         if not isinstance(model, Measure) or (parts := measure_kinds()[model.kind].parts) is None:
             return ()
         return tuple(part for part in parts(model) if part in named)
@@ -270,9 +271,9 @@ class Resolver:
             raise problems.error() from error
         if data is None:
             return None
-        model = validated(section, data)
+        model = validated(section, data, stored=self._stored)
         if model is None:
-            check(section, data, line, problems)
+            check(section, data, line, problems, stored=self._stored)
             raise problems.error()
         return model
 

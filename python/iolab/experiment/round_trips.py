@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from iolab.experiment.measures import Measure
-from iolab.experiment.quantities import Count, Flag, Maybe, Nanoseconds, SomeNanoseconds
+from iolab.experiment.quantities import Count, Flag, Maybe, Nanoseconds, SomeInterval, SomeNanoseconds
 
 MOST_BYTES = 16 << 20
 """Of a request or response over TCP."""
@@ -39,7 +39,7 @@ class Ping(RoundTrips):
     """What is measured."""
     protocol: Literal["icmp", "udp"] = "icmp"
     """icmp: the kernel of the other end answers. udp: a program there does."""
-    interval: SomeNanoseconds = 1_000_000
+    interval: SomeInterval = 1_000_000
     """From one request to the next."""
     size: Payload = 56
     """Payload behind the header of ICMP or UDP [bytes]."""

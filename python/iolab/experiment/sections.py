@@ -10,6 +10,7 @@ from iolab.experiment.document import line_of
 from iolab.experiment.grammar import allowed, annotation_at, choices, keys, members, models
 from iolab.experiment.other_words import instead
 from iolab.experiment.problems import Problems, did_you_mean, listed
+from iolab.experiment.quantities import STORED
 from iolab.parts.guard import place_of
 from iolab.parts.registry import instrument_kinds, package_behind
 from iolab.units import UnitError
@@ -53,13 +54,13 @@ def model_of(section: Section, data: object) -> type[BaseModel] | None:
     return kinds.get(kind) if isinstance(kind, str) else None
 
 
-def validated(section: Section, data: object) -> BaseModel | None:
-    """Return the model of a section's data; None when something is wrong with it."""
+def validated(section: Section, data: object, *, stored: bool) -> BaseModel | None:
+    """Return the model of a section's data; None when something is wrong with it. `stored`: it is that of a run."""
     model = model_of(section, data)
     if model is None:
         return None
     try:
-        return model.model_validate(data, by_alias=True, by_name=False)
+        return model.model_validate(data, by_alias=True, by_name=False, context={STORED: stored})
     except ValidationError:
         return None
     except Exception as error:
@@ -69,7 +70,13 @@ def validated(section: Section, data: object) -> BaseModel | None:
 
 
 def check(
-    section: Section, data: object, line: int, problems: Problems, *, partial: bool = False
+    section: Section,
+    data: object,
+    line: int,
+    problems: Problems,
+    *,
+    stored: bool,
+    partial: bool = False,
 ) -> BaseModel | None:
     """Return the model of a section's data, or note what is wrong; `partial` does not mind absent keys."""
     if not isinstance(data, Mapping):
@@ -85,7 +92,7 @@ def check(
         _note_kind(section, data, line, problems, partial=partial)
         return None
     try:
-        return model.model_validate(data, by_alias=True, by_name=False)
+        return model.model_validate(data, by_alias=True, by_name=False, context={STORED: stored})
     except ValidationError as error:
         details: dict[tuple[str | int, ...], ErrorDetails] = {}
         for detail in error.errors(include_url=False):

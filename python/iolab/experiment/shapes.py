@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.port_ref import PortRef
-from iolab.experiment.quantities import FROZEN, BitsPerSecond, Maybe, Nanoseconds, SomeBytes
+from iolab.experiment.quantities import FROZEN, BitsPerSecond, Delay, Maybe, SomeBytes
 from iolab.parts.qdiscs import LeafKind, QdiscKind
 
 
@@ -64,7 +64,7 @@ class Shape(BaseModel):
     catches up; what is later than that is lost to the rate. Absent: all is caught up, and nothing is lost."""
     limit: Maybe[SomeBytes] = None
     """Longest queue (tbf: either this or latency; htb, pacer: of each class)."""
-    latency: Maybe[Nanoseconds] = None
+    latency: Maybe[Delay] = None
     """Longest time in the queue (tbf)."""
     gso_max_segs: Maybe[Annotated[int, Field(ge=1, le=65535, strict=True)]] = None
     """Most frames in one super-frame that this port's kernel makes: a shaper passes each at once; absent: as it is."""

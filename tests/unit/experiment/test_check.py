@@ -149,7 +149,7 @@ WRONG = [
         "",
     ),
     ("mtu: 1500", "vlan: 4095", 7, "saw 4095; allowed: a whole number from 1 to 4094 or none", ""),
-    ("mtu: 1500", "wire: {delay: 5}", 7, "a duration with its unit", "did you mean 5s?"),
+    ("mtu: 1500", "wire: {delay: 5}", 7, "a duration with its unit", "did you mean 5ms?"),
     (
         "mtu: 1500",
         "shape: {at: a.eth1, qdisc: htb, rate: 1Gbit}",

@@ -6,9 +6,10 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment.attached import MOST_BYTES
-from iolab.experiment.check import load
+from iolab.experiment.check import load, parse
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.traces import delay_samples, delivery_moments, rate_steps
+from iolab.units import parse_ratio, write_ratio
 
 FILE = """
 title: A path
@@ -32,7 +33,17 @@ def written(folder: Path, wire: str) -> Path:
         ("{rate: 0}", "not 0"),
         ("{delay: -1ms}", "a duration with its unit"),
         ("{delay: 11s}", "at most 10000000000 ns"),
-        ("{loss: 1.5}", "a ratio from 0 to 1"),
+        ("{loss: 1.5}", "did you mean 1.5%?"),
+        ("{loss: 1}", "did you mean 1% or 100%?"),
+        ("{loss: 1.0}", "did you mean 1.0% or 100%?"),
+        ("{loss: 0.7}", "did you mean 0.7% or 70%?"),
+        ("{loss: 101}", "a ratio from 0 to 1"),
+        ("{loss: 101%}", "a ratio from 0 to 1"),
+        ("{loss_bursts: {to_bad: 1%, to_good: 1}}", "did you mean 1% or 100%?"),
+        ("{jitter: 1ms, jitter_correlation: 0.9}", "did you mean 0.9% or 90%?"),
+        ("{reorder: {ratio: 2, by: 1ms}}", "did you mean 2%?"),
+        ("{delay: 10}", "did you mean 10ms?"),
+        ("{delay: 1ms, jitter: 3}", "did you mean 3ms?"),
         ("{queue: 1M}", "a rate, whose line it is before"),
         ("{rate: 1Mbit, rate_trace: [[0s, 1Mbit], [1s, 2Mbit]]}", "one of them: a line has one rate"),
         ("{rate_trace: [[1s, 1Mbit], [0s, 2Mbit]]}", "item 2 goes back in time"),
@@ -54,6 +65,45 @@ def test_what_makes_no_sense_is_refused_with_what_is_allowed(tmp_path: Path, wir
     with pytest.raises(InputError) as caught:
         load(written(tmp_path, wire))
     assert said in str(caught.value)
+
+
+def test_ratios_up_to_one_half_may_be_bare_and_all_may_be_percent(tmp_path: Path) -> None:
+    """What is written into files reads back: above one half it is percent."""
+    for text, ratio in (("0.5", 0.5), ("100%", 1.0), ("1%", 0.01), ("0.0001", 0.0001)):
+        wire = Resolver(load(written(tmp_path, f"{{loss: {text}}}"))).setup({}).lab.links["path"].wire
+        assert wire is not None
+        assert wire.loss == ratio
+        assert parse_ratio(write_ratio(ratio)) == ratio
+    assert [write_ratio(ratio) for ratio in (1.0, 0.7, 0.999, 0.5)] == ["100%", "70%", "99.9%", "0.5"]
+
+
+def test_the_file_of_an_older_run_is_read_with_its_bare_ratios() -> None:
+    """It was accepted when it was measured: also where a level has it."""
+    text = FILE.format(wire="{loss: 1}") + "factors: {links.path.wire.loss: [0.9, 1%]}\n"
+    with pytest.raises(InputError):
+        parse(text, "experiment.yaml")
+    experiment = parse(text, "experiment.yaml", stored=True)
+    wire = Resolver(experiment).setup({"links.path.wire.loss": "0.9"}).lab.links["path"].wire
+    assert wire is not None
+    assert wire.loss == 0.9
+
+
+@pytest.mark.parametrize("port", ["far.eth0", "far.eth0.100"])
+def test_a_key_with_dots_in_the_middle_of_a_path_is_found(port: str) -> None:
+    """The port that sends, with the interface of a VLAN too; what follows it is a key of the wire, or nothing."""
+    text = FILE.format(wire="{}").replace("far.eth0", port)
+    for path, value in ((f"{port}.rate", "10Mbit"), (port, "{rate: 10Mbit}")):
+        factors = f"factors: {{links.path.wire.sent_by.{path}: {{low: {value}}}}}\n"
+        wire = (
+            Resolver(parse(text + factors, "f.yaml"))
+            .setup({f"links.path.wire.sent_by.{path}": "low"})
+            .lab.links["path"]
+            .wire
+        )
+        assert wire is not None
+        assert [str(way.rate) for way in wire.sent_by.values()] == ["10000000bit"]
+    with pytest.raises(InputError, match="saw rte"):
+        parse(f"{text}factors: {{links.path.wire.sent_by.{port}.rte: [10Mbit]}}\n", "f.yaml")
 
 
 def test_recordings_lie_beside_the_experiment_and_are_part_of_its_identity(tmp_path: Path) -> None:
