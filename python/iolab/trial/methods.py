@@ -215,6 +215,10 @@ METHODS: tuple[MetricMethod, ...] = (
         code=("iolab.trial.instruments.wires:late_frames", "crates/engine/src/impairment/catch_up.rs"),
     ),
     MetricMethod(
+        name="wire-spared", metrics=("wire_spared_frames",),
+        code=("iolab.trial.instruments.wires:late_frames", "crates/frame/src/ip_header.rs:is_about_neighbours"),
+    ),
+    MetricMethod(
         name="queue-share", metrics=("queue_ratio",),
         code=("iolab.trial.instruments.queues:shares", "iolab.trial.instruments.queues:frames_by_queue"),
     ),
