@@ -25,7 +25,7 @@ from iolab.trial.disk.layers import look
 from iolab.trial.disk.ledger import Counted, LayerName, Ledger, rows_of, steps
 from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, run_on_disk, worked_on
 from iolab.trial.disk.section_runs import job_of, passes_cache, runs_of, way_of
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
@@ -69,7 +69,7 @@ class Fio:
         self._in_file = disk.fs is not None and measure.profile != "hdparm"
         node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
         self._target = f"{folder}/{FILE}" if self._in_file else node
-        self._worked_on, self._patience = WorkedOn(measure.on, node), patience
+        self._worked_on, self._patience = worked_on(site, measure.on, disk), patience
         self._prepared: tuple[CommandRecord, ...] = ()
 
     def fill(self) -> None:
@@ -141,7 +141,7 @@ class Fio:
     def clear(self) -> None:
         """Take the file away. Raises AgentError."""
         if self._in_file:
-            self._agent.run(("rm", "-f", self._target))
+            run_on_disk(self._agent, self._worked_on, ("rm", "-f", self._target), patience=self._patience)
 
     def _is_written(self) -> bool:
         """Tell whether every block of a bare disk was written: when its volume was made, and none was given back since.

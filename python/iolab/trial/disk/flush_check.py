@@ -19,7 +19,7 @@ from iolab.statements.disk_warnings import AcknowledgedLost
 from iolab.trial.disk.own import Verified, own_figures, parse_own
 from iolab.trial.disk.programs import own_program
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, run_on_disk, worked_on
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
@@ -46,8 +46,7 @@ def run_flush_check(site: Site, measure: DiskMeasure, disk: Disk, patience: Pati
     agent, holder = site.agent_of(kernel), site.agent_of(holder_of(site.lab, volume))
     stamp = stamps_of(site.lab, measure, disk, _random_number(agent))
     argv, request = (own_program(agent), "disk"), json.dumps({"program": "stamp", **stamp})
-    worked_on = WorkedOn(measure.on, node_of(disk.volume, NAME_PREFIX))
-    done = run_on_disk(agent, worked_on, argv, request, patience)
+    done = run_on_disk(agent, worked_on(site, measure.on, disk), argv, request, patience)
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}, writing stamped blocks: {done.complaint}")
     acknowledged = acknowledged_of(done.stdout)

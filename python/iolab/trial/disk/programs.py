@@ -15,7 +15,7 @@ from iolab.trial.disk.memory_limit import limited, memory_of
 from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
 from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
 from iolab.trial.disk.ran import Ran, recorded
-from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, run_on_disk, worked_on
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
@@ -38,7 +38,7 @@ def run_program(
     argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
     memory = memory_of(measure)
     with limited(agent, memory) as before:
-        done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request, patience, before or ())
+        done = run_on_disk(agent, worked_on(site, measure.on, disk), argv, request, patience, before or ())
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
     short = too_short(done.stdout) if argv[0] == "bonnie++" else ()
