@@ -141,7 +141,7 @@ def host_of(case: Case, folder: Path) -> Iterator[SshHost | None]:
         network.close()
 
 
-LEFT = "ip netns; ip -o link | cut -d: -f2; ls -d /run/iolab-* /dev/iolab-* /var/tmp/iolab-* 2>/dev/null; grep -o iolab-[^ ]* /proc/mounts; losetup -a | grep iolab; ls /run/iolab/journal 2>/dev/null; true"  # noqa: E501
+LEFT = "set +e; ip netns; ip -o link | cut -d: -f2; ls -d /run/iolab-* /dev/iolab-* /var/tmp/iolab-* 2>/dev/null; grep -o iolab-[^ ]* /proc/mounts; losetup -a | grep iolab; ls /run/iolab/journal 2>/dev/null; true"  # noqa: E501
 PROGRAMS = ("tgtd", "qemu-storage-da", "qemu-nbd", "qemu-system-x86", "fio", "iolab-agent", "iperf3")
 
 

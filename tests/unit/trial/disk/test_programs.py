@@ -40,7 +40,7 @@ def examples() -> list[dict[str, Any]]:
 def test_every_report_of_the_contract_is_read() -> None:
     """Those with phases give figures."""
     reports = [example for example in examples() if "phases" in example]
-    assert len(reports) == 3
+    assert len(reports) == 4
     figures = [own_figures(parse_own(json.dumps(report))) for report in reports]
     assert figures[0] == (DiskFigure("read", 4096, 4096, 1, 52000, cpu_ns=50000, cache="cold"),)
 
