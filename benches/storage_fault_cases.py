@@ -4,11 +4,9 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-from tests.netns.sshd import SshHost
 
 FIO = "size: 16M, fio: {each: 60s, blocks: [64K], depths: [8], access: [write]}"
 LAB = """title: Storage faults
@@ -24,7 +22,7 @@ SAN = "san: {ends: [pc2.eth0, pc3.eth0]}"
 GUEST = "kind: vm, accel: tcg, memory: 384M"
 MOVED_BYTES = 20 << 20
 """On the links of a lab: more than to log in and to fill the disk takes."""
-Inject = Callable[[int, SshHost | None], None]
+Inject = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Case:
     inject: Inject
     codes: tuple[str, ...]
     """Any of which names it rightly."""
-    is_under_way: Callable[[int, SshHost | None], bool]
+    is_under_way: Callable[[], bool]
     """Whether the trial's program works on the disk."""
     limit_s: float = 30.0
     on_ssh: bool = False
@@ -57,18 +55,18 @@ class Case:
         return ["unshare", "--mount", "sh", "-c", script, str(image)]
 
 
-def fio_runs(run: int, host: SshHost | None) -> bool:
+def fio_runs() -> bool:
     """Whether fio measures: what fills the disk prints no JSON."""
     return bool(processes("fio", b"json+"))
 
 
-def links_carry(run: int, host: SshHost | None) -> bool:
+def links_carry() -> bool:
     """Whether so many bytes went over the links of the lab: a guest's programs are not seen from outside."""
     total = 0
-    names = subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout.split()
+    names = subprocess.run(["ip", "netns"], check=False, capture_output=True, text=True).stdout.split()
     for prefix in ([], *(["ip", "netns", "exec", name] for name in names if name.startswith("iolab"))):
         lines = subprocess.run(
-            [*prefix, "cat", "/proc/net/dev"], capture_output=True, text=True
+            [*prefix, "cat", "/proc/net/dev"], check=False, capture_output=True, text=True
         ).stdout.splitlines()
         counts = [
             line.split(":", 1)[1].split()
@@ -94,7 +92,7 @@ def processes(name: str, word: bytes = b"") -> list[int]:
 def send(number: signal.Signals, name: str, word: bytes = b"iolab-v") -> Inject:
     """Return what sends a signal to the lab's processes of a name."""
 
-    def inject(run: int, host: SshHost | None) -> None:
+    def inject() -> None:
         found = processes(name, word)
         assert found, f"no {name} runs"
         for pid in found:
@@ -180,7 +178,7 @@ def _guest_cases() -> Iterator[Case]:
         )  # fmt: skip
 
 
-def guest_io(run: int, host: SshHost | None) -> bool:
+def guest_io() -> bool:
     """Whether a guest's hypervisor has written more than what fills the disk."""
     total = 0
     for pid in processes("qemu-system-x86", b"/pc2/"):

@@ -11,7 +11,6 @@ namespaces of its own where other labs work:
 unshare --mount --net sh -c 'mount -t tmpfs tmpfs /run && ip link set lo up && PYTHONPATH=. python ...'
 """
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -20,11 +19,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from storage_fault_cases import CASES, Case
-from tests.netns.runs import processes_with, storage_state, trials
+from tests.netns.runs import storage_state, trials
 from tests.netns.sshd import Network, SshHost
 
 IOLAB = Path(sys.executable).with_name("iolab")
@@ -32,8 +32,6 @@ DEFAULT_TIMES = 5
 PATIENCE_S = 400.0
 """For a guest to boot on a busy host, and for a run to end."""
 LOOK_AGAIN_S = 0.05
-MOVED_BYTES = 20 << 20
-"""On the links of a lab: more than logging in and filling a disk of 16 MiB takes."""
 
 
 def main() -> None:
@@ -52,14 +50,15 @@ def judged(case: Case, times: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="storage-faults-") as top, host_of(case, Path(top)) as host:
         folder = Path(top)
         before = state(host)
-        took_s, records = run(case, folder, times, host)
+        took_s, records = run(case, folder, times)
         left = difference(before, state(host))
     codes = sorted({record["reason"]["code"] if record["reason"] else "none" for record in records})
     named = len(records) == times and set(codes) <= set(case.codes)
     figures = sum(len(record.get("metrics") or ()) for record in records)
     late = max(took_s, default=float("inf"))
     good = named and not figures and not left and late <= case.limit_s
-    print(f"{'good' if good else 'BAD '} {case.name}: {len(took_s)} trials, at most {late:.1f} s of {case.limit_s:.0f}; "
+    mark = "good" if good else "BAD "
+    print(f"{mark} {case.name}: {len(took_s)} trials, at most {late:.1f} s of {case.limit_s:.0f}; "
           f"{', '.join(codes)}; {figures} figures; left: {left or 'nothing'}", flush=True)  # fmt: skip
     if not good or "-v" in os.environ.get("SHOW", ""):
         for record in records:
@@ -67,9 +66,7 @@ def judged(case: Case, times: int) -> bool:
     return good
 
 
-def run(
-    case: Case, folder: Path, times: int, host: SshHost | None
-) -> tuple[list[float], list[dict[str, Any]]]:
+def run(case: Case, folder: Path, times: int) -> tuple[list[float], list[dict[str, Any]]]:
     """Run an experiment and inject the fault in every trial; return how long each took to fail, and the records."""
     file = folder / "lab.yaml"
     file.write_text(f"{case.lab}\nblocks: {times}\n")
@@ -83,20 +80,14 @@ def run(
     )  # fmt: skip
     took: list[float] = []
     try:
-        for number in range(times):
-            if not wait(
-                lambda: (
-                    child.poll() is not None
-                    or (stored(folder) == number and case.is_under_way(child.pid, host))
-                )
-            ):
-                break
+        while len(took) < times:
+            wait(partial(is_to_hit, child, case, folder, len(took)))
             if child.poll() is not None:
                 break
             time.sleep(case.delay_s)
             began = time.monotonic()
-            case.inject(child.pid, host)
-            wait(lambda: child.poll() is not None or stored(folder) > number)
+            case.inject()
+            wait(partial(is_over, child, folder, len(took)))
             took.append(time.monotonic() - began)
         wait(lambda: child.poll() is not None)
     finally:
@@ -108,6 +99,16 @@ def run(
         print((folder / "log").read_text()[-3000:])
     found = list(folder.glob("runs/*/trials.jsonl"))
     return took, trials(found[0].parent) if found else []
+
+
+def is_to_hit(child: subprocess.Popen[bytes], case: Case, folder: Path, number: int) -> bool:
+    """Whether the trial of this number works on its disk, or the run has ended."""
+    return child.poll() is not None or (stored(folder) == number and case.is_under_way())
+
+
+def is_over(child: subprocess.Popen[bytes], folder: Path, number: int) -> bool:
+    """Whether the trial of this number is stored, or the run has ended."""
+    return child.poll() is not None or stored(folder) > number
 
 
 def stored(folder: Path) -> int:
@@ -141,7 +142,11 @@ def host_of(case: Case, folder: Path) -> Iterator[SshHost | None]:
         network.close()
 
 
-LEFT = "set +e; ip netns; ip -o link | cut -d: -f2; ls -d /run/iolab-* /dev/iolab-* /var/tmp/iolab-* 2>/dev/null; grep -o iolab-[^ ]* /proc/mounts; losetup -a | grep iolab; ls /run/iolab/journal 2>/dev/null; true"  # noqa: E501
+LEFT = (
+    "set +e; ip netns; ip -o link | cut -d: -f2; ls -d /run/iolab-* /dev/iolab-* /var/tmp/iolab-* 2>/dev/null;"
+    " grep -o 'iolab-[^ ]*' /proc/mounts; losetup -a | grep iolab; ls /run/iolab/journal 2>/dev/null; true"
+)
+"""Shows, by other means than iolab's, what a lab could leave."""
 PROGRAMS = ("tgtd", "qemu-storage-da", "qemu-nbd", "qemu-system-x86", "fio", "iolab-agent", "iperf3")
 
 

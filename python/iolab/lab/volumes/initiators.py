@@ -28,8 +28,8 @@ from iolab.lab.volumes.places import RUN, node_of
 Portal = tuple[str, int]
 """Where a target listens: address and port."""
 ISCSI_TIMEOUTS = ("60", "5", "15")
-"""replacement_timeout, noop_out_interval, noop_out_timeout [s]. After that what waits for a lost target fails;
-a trial has failed before. open-iscsi's own are 120, 5 and 5 s, and a busy target may need longer for the reply to a NOP."""
+"""replacement_timeout, noop_out_interval, noop_out_timeout [s]. What waits for a lost target fails then; a
+trial has failed before. open-iscsi's own are 120, 5 and 5 s, and a busy target may need longer to reply to a NOP."""
 NVME_TIMEOUTS = ("60", "5", "2")
 """ctrl_loss_tmo, keep_alive_tmo, reconnect_delay [s]. Linux waits 600 s."""
 NBD_TIMEOUT = "60"

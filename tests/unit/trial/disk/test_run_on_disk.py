@@ -63,7 +63,7 @@ class Shown(dict[tuple[str | None, str], str]):
         super().__init__({(None, STAT): texts[-1]})
         self.left = list(texts)
 
-    def get(self, key: tuple[str | None, str], default: object = None) -> str:  # type: ignore[override]
+    def get(self, key: tuple[str | None, str], default: object = None) -> str:
         """Return the next text."""
         return self.left.pop(0) if len(self.left) > 1 else self.left[0]
 
