@@ -58,6 +58,10 @@ pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
         return Err(ErrorObject::params("'cpus' has at least one CPU, or is absent", Vec::<usize>::new()));
     }
     files::check(&params.files)?;
+    if params.confined.is_some() && (params.own_user.is_some() || params.netns.is_some()) {
+        let message = "'confined' comes without 'own_user' and 'netns': such a program has a user and a namespace already";
+        return Err(ErrorObject::params(message, "both"));
+    }
     let _change = host.may_change()?;
     let reserved = host.processes.reserve(&params.id)?;
     let (process, ready_ns) = start_until_ready(host, params)?;
@@ -83,6 +87,7 @@ fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, u64)
         search,
         files: files::open_all(&params.files, host.door.as_ref())?.into(),
         own_user: params.own_user,
+        confined: params.confined,
         ..Program::default()
     };
     let deadline = Instant::now().checked_add(Duration::from_millis(params.timeout_ms));

@@ -181,6 +181,11 @@ pub enum Target {
     },
     /// A device that nothing uses.
     Device(Claim),
+    /// What the program was started with: a device that was claimed for it.
+    Opened {
+        /// its number
+        descriptor: i32,
+    },
 }
 
 /// A block device that the user gives up.

@@ -7,11 +7,11 @@ servers answer may be slow.
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from iolab.agent.client import Agent, Pending, Refused
-from iolab.agent.messages import CommandResult, ProcessEnded
+from iolab.agent.messages import CommandResult, Json, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
@@ -58,6 +58,23 @@ class Patience:
 
 PATIENCE = Patience()
 """With every trial of a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaches:
+    """What a disk program may reach; the fields are those of the protocol (contract, process.start)."""
+
+    devices: tuple[str, ...] = ()
+    """Block devices that it reads and writes."""
+    folders: tuple[str, ...] = ()
+    """Folders in which it makes files."""
+    files: tuple[str, ...] = ()
+    """Files that it reads."""
+    cgroup: str | None = None
+    """The control group that limits its memory."""
+
+
+NOTHING = Reaches()
 
 
 class Servers(Protocol):
@@ -179,11 +196,12 @@ def run_on_disk(
     argv: tuple[str, ...],
     request: str = "",
     patience: Patience = PATIENCE,
-    before: tuple[str, ...] = (),
+    reaches: Reaches = NOTHING,
+    passed: Sequence[Json] = (),
 ) -> CommandResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
 
-    `before`: words that stand before it, by which its memory is limited.
+    It reaches nothing of its machine but `reaches`, and `passed`, files that the agent opens for it (process.start).
 
     Raises:
         LabUnusable: a server behind the disk does not answer, and was ended, so that nothing waits for it; or the disk
@@ -192,7 +210,10 @@ def run_on_disk(
         AgentError: the agent refused it, or is gone.
     """
     disk.servers.check_attached()
-    started = agent.start(PROCESS, (*before, *argv), stdin=request, capture_bytes=CAPTURE_BYTES)
+    confined = asdict(reaches)
+    started = agent.start(
+        PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES, confined=confined, files=passed
+    )
     try:
         return _result(_awaited(agent, disk, argv[0], patience, started.begin_ns))
     except LabUnusable:

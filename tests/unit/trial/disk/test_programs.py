@@ -70,7 +70,7 @@ def test_packages_measure_where_no_profile_asks_for_more() -> None:
     assert [runs_own(measure(name)) for name in ("hdparm", "bonnie++", "thput-fsys")] == [False, False, True]
     assert runs_own(measure("hdparm", profile="honest"))
     argv = argv_of(measure("bonnie++", files=2048), "/dev/x", "/mnt", 256 << 20)
-    assert " ".join(argv) == "bonnie++ -q -u root -d /mnt -s 256M -r 128 -n 2"
+    assert " ".join(argv) == "bonnie++ -q -d /mnt -s 256M -r 128 -n 2"
 
 
 @pytest.mark.parametrize("text", ["[]", '{"phases":[{"name":"x"}]}', '{"phases":NaN}', "", "nonsense"])
