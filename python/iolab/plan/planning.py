@@ -19,7 +19,11 @@ from iolab.lab.hosts.facts import Facts, decode_facts
 from iolab.plan.estimate import Estimate
 from iolab.plan.learned_durations import Learned
 from iolab.plan.tasks import Task, make_tasks
-from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
+from iolab.plan.types import Plan, PlannedFactor, Step, Unsupported
+
+DIGEST_VERSIONS = (3, 2, 1)
+"""A part of what a plan's digest is made of, the newest first: until 3 it was the schema of plan.json. A plan of any of
+these digests is the same plan: `resume` continues it."""
 
 
 def make_plan(
@@ -47,13 +51,15 @@ def make_plan(
     factors = tuple(PlannedFactor(name, labels) for name, labels in names(experiment.factors).items())
     slow = grouping(experiment.factors)
     tasks = make_tasks(experiment, resolver, facts, factors, slow, only, blocks)
-    digest = sha256(_canonical(experiment, seed, blocks, only).encode())
+    content = _canonical(experiment, seed, blocks, only)
+    digests = [sha256(_text({**content, "schema": version}).encode()) for version in DIGEST_VERSIONS]
     estimate = Estimate(learned, max(1.0, facts.load_1min_milli / 1000 / max(1, facts.cpus)))
     steps: list[Step] = []
     for block in range(1, blocks + 1):
         for plot, task in ordered(tasks, seed, block):
             key = step_key(task, block)
-            digest.update(key.encode())
+            for digest in digests:
+                digest.update(key.encode())
             if task.reason is None:
                 steps.append(Step(key, task.measure, block, plot, task.levels))
                 estimate.add(task.expected)
@@ -73,7 +79,8 @@ def make_plan(
         estimate_ns=estimate.total_ns,
         estimate_factor=round(estimate.factor(), 2),
         computers=computers_of(facts),
-        digest=digest.hexdigest(),
+        digest=digests[0].hexdigest(),
+        older_digests=tuple(digest.hexdigest() for digest in digests[1:]),
     )
 
 
@@ -88,7 +95,7 @@ def gives_plan(experiment: Experiment, plan: Plan, facts: Mapping[str, object]) 
         again = make_plan(experiment, known, seed=plan.seed, blocks=plan.blocks, only=plan.only)
     except InputError:  # its parts no longer fit together
         return False
-    return again.digest == plan.digest
+    return again.is_same_as(plan)
 
 
 def missing_steps(plan: Plan, done_keys: Collection[str]) -> tuple[Step, ...]:
@@ -132,9 +139,10 @@ def _unsupported(tasks: list[Task], factors: tuple[PlannedFactor, ...]) -> Itera
             yield Unsupported(task.measure, cell, task.reason)
 
 
-def _canonical(experiment: Experiment, seed: int, blocks: int, only: tuple[Selector, ...]) -> str:
-    content = {
-        "schema": PLAN_SCHEMA,
+def _canonical(
+    experiment: Experiment, seed: int, blocks: int, only: tuple[Selector, ...]
+) -> dict[str, object]:
+    return {
         "tree": experiment.tree,
         "factors": [_factor(factor) for factor in experiment.factors],
         "selected": [[dict(one) for one in some] for some in (experiment.only, experiment.excluded, only)],
@@ -142,6 +150,9 @@ def _canonical(experiment: Experiment, seed: int, blocks: int, only: tuple[Selec
         "seed": seed,
         "blocks": blocks,
     }
+
+
+def _text(content: Mapping[str, object]) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
 
 

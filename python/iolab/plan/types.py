@@ -8,7 +8,7 @@ from iolab.experiment.experiment import Summary
 from iolab.lab.hosts.computers import Computer
 from iolab.statements.lacks import Lack
 
-PLAN_SCHEMA = 3
+PLAN_SCHEMA = 4
 """Version of plan.json."""
 
 
@@ -86,6 +86,12 @@ class Plan:
     """What decides on which CPUs the parts of the labs run, by the kernel's name; this computer's is empty."""
     digest: str
     """sha256 over experiment, order and seed; not over the host's facts."""
+    older_digests: tuple[str, ...] = field(default=(), compare=False)
+    """What older versions gave the same plan as its digest; not stored."""
+
+    def is_same_as(self, stored: "Plan") -> bool:
+        """Whether a stored plan is this one, which was made just now."""
+        return stored.digest in (self.digest, *self.older_digests)
 
     def cell(self, step: Step) -> dict[str, str]:
         """Return factor -> label of a step, without the factors that do not touch it."""

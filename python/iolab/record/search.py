@@ -55,7 +55,8 @@ class LoadResult:
     overhead_ns: int = 0
     """Time that the trial took beyond its duration [ns]."""
     held_ns: int = 0
-    """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns]."""
+    """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns];
+    0 also where that is not known."""
     calm_frames: int = 0
     """Frames offered while none of them was held up, nor had just been, in the part of the trial at the device's limit
     if it reached that; 0 also where that is not known."""

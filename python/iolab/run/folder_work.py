@@ -85,7 +85,7 @@ def refuse_changed_plan(run: StoredRun, again: Plan) -> None:
     Raises:
         InputError: with both digests.
     """
-    if again.digest == run.plan.digest:
+    if again.is_same_as(run.plan):
         return
     raise _unsuitable(
         run,

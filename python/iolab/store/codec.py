@@ -1,7 +1,8 @@
 """Lines of trials.jsonl and commands.jsonl, and packet trials, to and from their frozen types. Pure."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -14,9 +15,10 @@ from iolab.record.verdict import Verdict
 from iolab.statements.failures import Failure
 from iolab.statements.warnings import Warning
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
-from iolab.store.upgrade.packets import PACKETS_STEPS
-from iolab.store.upgrade.steps import Steps, upgraded, version_of
-from iolab.store.upgrade.trials import TRIAL_STEPS
+from iolab.store.upgrade.commands import OLD_COMMAND, command
+from iolab.store.upgrade.packets import PACKETS_STEPS, of_evidence
+from iolab.store.upgrade.steps import Steps, applied, decoded, upgraded, version_of
+from iolab.store.upgrade.trials import TRIAL_STEPS, lacks_only_methods
 
 T = TypeVar("T")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -98,6 +100,7 @@ class TrialReader:
     def __init__(self) -> None:
         self._heads: dict[tuple[str, int], list[Heads]] = {}
         self._cells: dict[tuple[str, ...], Mapping[str, str]] = {}
+        self._unknown: dict[int, Heads] = {}
         self.oldest = TRIAL_SCHEMA
         """Oldest schema of the lines that were read."""
 
@@ -110,9 +113,11 @@ class TrialReader:
         """
         data = line.encode() if isinstance(line, str) else line
         version = version_of(data)
-        row = _decoded(_TRIAL, data, version, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
+        at_once = _at_once(data) if lacks_only_methods(data, version) else None
+        row = at_once or _decoded(_TRIAL, data, version, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
         self.oldest = min(self.oldest, version)
         heads = self._heads_of(row)
+        heads = heads if at_once is None else self._of_unknown_methods(heads)
         limits = {at: each.limited_by for at, each in enumerate(row.metrics) if each.limited_by}
         result = TrialResult(
             status=row.status,
@@ -138,6 +143,13 @@ class TrialReader:
             result=result,
         )
 
+    def _of_unknown_methods(self, heads: Heads) -> Heads:
+        """Return the same heads with methods that are not known; those of equal lines are shared again."""
+        of = id(heads)  # which `_heads` keeps
+        if of not in self._unknown:
+            self._unknown[of] = replace(heads, methods=(None,) * len(heads.methods))
+        return self._unknown[of]
+
     def _heads_of(self, row: _TrialLine) -> Heads:
         """Return what the metrics of a line are of, as earlier lines have it where they measured the same."""
         known = self._heads.setdefault((row.measure, len(row.metrics)), [])
@@ -152,6 +164,14 @@ class TrialReader:
         except ValueError as error:
             raise Malformed(str(error)) from error
         return known[-1]
+
+
+def _at_once(line: bytes) -> _TrialLine | None:
+    """Return a line as one of today's schema; None: it is none."""
+    try:
+        return _TRIAL.decode(line)
+    except Malformed:
+        return None
 
 
 def _is_of(metric: Metric, of: Quantity, unit: str, better: str, method: Method) -> bool:
@@ -180,6 +200,16 @@ def decode_packets(text: bytes) -> PacketTrial:
     return _decoded(_PACKETS, text, version, PACKETS_STEPS, PACKETS_SCHEMA, "samples").packets
 
 
+def packets_in(evidence: bytes) -> PacketTrial | None:
+    """Return the packet trial that older schemas stored in a trial's evidence; None: it holds none.
+
+    Raises:
+        Malformed: it has one that is damaged; the message says which field is wrong.
+    """
+    found = of_evidence(evidence)
+    return None if found is None else _PACKETS.decode(applied(found, PACKETS_STEPS, PACKETS_SCHEMA)).packets
+
+
 def encode_command(record: CommandRecord) -> str:
     """Return the command as one line of JSON."""
     return _COMMAND.encode(record).decode()
@@ -191,7 +221,15 @@ def decode_command(line: bytes | str) -> CommandRecord:
     Raises:
         Malformed: it is none; the message says which field is wrong.
     """
-    return _COMMAND.decode(line)
+    try:
+        return _COMMAND.decode(line)
+    except Malformed as error:
+        text = line.encode() if isinstance(line, str) else line
+        try:
+            older = decoded(OLD_COMMAND, text)
+        except Malformed:
+            raise error from None
+        return _COMMAND.decode(json.dumps(command(older)))
 
 
 def _decoded(encoding: Encoding[T], data: bytes, version: int, steps: Steps, schema: int, what: str) -> T:

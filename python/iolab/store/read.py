@@ -1,11 +1,16 @@
 """Reading a run folder back, whole or torn."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from iolab.errors import InputError, Problem, StoreError
+from iolab.errors import AgentError, InputError, Problem, StoreError
+from iolab.experiment.document import read as document_of
+from iolab.experiment.problems import Problems
+from iolab.lab.hosts.computers import Computer, computers_of
+from iolab.lab.hosts.facts import decode_facts
 from iolab.plan.plan_file import decode_plan
 from iolab.plan.types import Plan
 from iolab.record.trial import Status
@@ -24,6 +29,7 @@ from iolab.store.file_names import (
 )
 from iolab.store.folder import decided_file
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
+from iolab.store.upgrade.plans import plan_text
 
 T = TypeVar("T")
 
@@ -37,18 +43,16 @@ def load_run(folder: Path) -> StoredRun:
     """
     if not decided_file(folder, PLAN).is_file():
         raise InputError([not_a_run(folder)])
-    try:
-        plan = decode_plan(decided_file(folder, PLAN).read_text(encoding="utf-8"))
-        facts = json.loads(decided_file(folder, FACTS).read_text(encoding="utf-8"))
-        if not isinstance(facts, dict):
-            raise ValueError(f"{FACTS} is no JSON object")
-    except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"reading the run {folder}: {error}") from error
+    plan = _decided(folder, PLAN, lambda data: decode_plan(plan_text(data)))
+    facts = _decided(folder, FACTS, _facts)
+    plan = plan if plan.computers else replace(plan, computers=_computers(facts))
     notes: list[Warning] = []
     records = records_folder(folder)
     reader = TrialReader()
     trials = _read_lines(records / TRIALS, reader.read, notes)
     commands = _read_lines(records / COMMANDS, decode_command, notes)
+    if not all(record.kind for record in trials):
+        trials = _with_kinds(trials, folder)
     if records != folder:
         trials = _as_kept(folder, plan, trials)
     done = {record.key for record in trials}
@@ -69,6 +73,50 @@ def load_run(folder: Path) -> StoredRun:
     )
 
 
+def _decided(folder: Path, name: str, decode: Callable[[bytes], T]) -> T:
+    """Return a part of the run's decision.
+
+    Raises:
+        StoreError: it is damaged or newer; the message says which file, and where in it.
+    """
+    path = decided_file(folder, name)
+    try:
+        return decode(path.read_bytes())
+    except StoreError as error:
+        raise StoreError(f"{path}: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(f"reading {path}: {error}; restore the file from a copy") from error
+
+
+def _facts(data: bytes) -> dict[str, Any]:
+    facts = json.loads(data.decode())
+    if not isinstance(facts, dict):
+        raise ValueError(f"{FACTS} is no JSON object")
+    return facts
+
+
+def _computers(facts: Mapping[str, Any]) -> Mapping[str, Computer]:
+    """Return what the stored facts say of CPUs: plans of schema 1 were made from them, and did not repeat it."""
+    try:
+        return computers_of(decode_facts(facts.get("hello") or {}, facts))
+    except (AgentError, TypeError, AttributeError):
+        return {}
+
+
+def _with_kinds(trials: Sequence[TrialRecord], folder: Path) -> list[TrialRecord]:
+    """Return the trials with the kinds of measures as the run's experiment says them: lines of schema 1 have none."""
+    document = document_of(experiment_text(folder).encode(), Problems(EXPERIMENT))
+    measures = document.get("measure") if document else None
+    kinds = {
+        name: kind
+        for name, measure in (measures.items() if isinstance(measures, dict) else ())
+        if isinstance(measure, dict) and isinstance(kind := measure.get("kind"), str)
+    }
+    return [
+        record if record.kind else replace(record, kind=kinds.get(record.measure, "")) for record in trials
+    ]
+
+
 def _as_kept(folder: Path, plan: Plan, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
     """Return the trials that there were when a revision was kept; one of an older iolab says only which it wanted."""
     try:
@@ -86,8 +134,8 @@ def _joined_late(folder: Path, trials: Sequence[TrialRecord]) -> int:
     late: set[str] = set()
     for kept in sorted((folder / REVISIONS).glob("*/" + PLAN)):
         try:
-            earlier = decode_plan(kept.read_text(encoding="utf-8"))
-        except (OSError, StoreError):
+            earlier = decode_plan(plan_text(kept.read_bytes()))
+        except (OSError, ValueError, StoreError):
             continue  # what was is of interest, what is counts
         known = {step.key for step in earlier.steps}
         late |= {record.key for record in trials if record.block <= earlier.blocks} - known

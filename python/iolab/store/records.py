@@ -18,7 +18,7 @@ __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "Samples", "StoredRun",
 
 TRIAL_SCHEMA = 3
 """Version of a line in trials.jsonl; a change of a metric's meaning raises the version of its method instead."""
-PACKETS_SCHEMA = 2
+PACKETS_SCHEMA = 3
 """Version of what is stored of a packet trial beside its line."""
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from iolab.errors import StoreError
 from iolab.record.packets import PacketTrial
-from iolab.store.codec import decode_packets
-from iolab.store.file_names import PACKETS, SAMPLES, records_folder
+from iolab.store.codec import decode_packets, packets_in
+from iolab.store.file_names import FIRST_RAW, PACKETS, SAMPLES, records_folder
 
 PROFILE, FOLDED = ".profile", ".folded"
 """What the names of files with folded stacks have after the key, and at the end."""
@@ -46,15 +46,24 @@ def read_packets(folder: Path, key: str) -> PacketTrial | None:
     Raises:
         StoreError: the file is damaged, too large, of another version, or has a field too few or too many.
     """
-    path = records_folder(folder) / SAMPLES / f"{key}{PACKETS}"
-    if not _KEY.fullmatch(key) or not path.is_file():
+    if not _KEY.fullmatch(key):
         return None
+    samples = records_folder(folder) / SAMPLES
+    for ending, decode in ((PACKETS, decode_packets), (FIRST_RAW, packets_in)):
+        if (path := samples / f"{key}{ending}").is_file():
+            return _read(path, decode)
+    return None
+
+
+def _read(path: Path, decode: Callable[[bytes], PacketTrial | None]) -> PacketTrial | None:
     try:
         with gzip.open(path, "rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise StoreError(f"reading {path}: more than {MOST_BYTES // 2**20} MiB unpacked; allowed is less")
-        return decode_packets(data)
+            raise ValueError(f"more than {MOST_BYTES // 2**20} MiB unpacked; allowed is less")
+        return decode(data)
+    except StoreError as error:
+        raise StoreError(f"{path}:1: {error}") from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise StoreError(
             f"reading {path}:1: {error}; restore the file from a copy, or measure again"

@@ -19,7 +19,7 @@ from iolab.store.file_names import SAMPLES, SERIES, records_folder
 SERIES_SCHEMA = 1
 """Version of the table; it is in the file, under the key `iolab.series`."""
 _KEY = b"iolab.series"
-NEW_DIMENSIONS = frozenset({"depth", "rate_bps", "buffer_bytes", "section"})
+NEW_DIMENSIONS = frozenset({"block_bytes", "depth", "rate_bps", "buffer_bytes", "section"})
 """Dimensions that came to the table after its first version was in use."""
 _OF = ("name", "unit", "over", "source")
 _ARROW = {str: "string", int: "int64", float: "float64"}

@@ -2,21 +2,28 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.store.examples import record
 
 from iolab.errors import StoreError
+from iolab.plan.types import PLAN_SCHEMA
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.encoding import Malformed
 from iolab.record.trial import Status
 from iolab.statements.failures import OtherFailure
-from iolab.statements.in_words import WarningInWords
+from iolab.statements.in_words import InWords, WarningInWords
 from iolab.statements.warnings import Emulated
-from iolab.store.codec import TrialReader, decode_packets, encode_trial
+from iolab.store.codec import TrialReader, decode_command, decode_packets, encode_trial, packets_in
 from iolab.store.records import TRIAL_SCHEMA
+from iolab.store.upgrade.plans import plan_text
+from iolab.store.upgrade.stated import stated
+from iolab.store.upgrade.steps import upgraded
+from iolab.store.upgrade.trials import TRIAL_STEPS, lacks_only_methods
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 LINE_1: dict[str, Any] = {
     "schema": 1,
     "key": "566f9d978d1c50bf8e90b3d5b56d5607",
@@ -56,6 +63,7 @@ def test_a_line_of_schema_1_is_read_with_its_figures_to_the_digit() -> None:
         ("host_cpu_ratio[guest]", Quantity("host_cpu_ratio", Dimensions(machine="guest"))),
         ("queue_ratio[fw.left rx 3]", Quantity("queue_ratio", Dimensions(port="fw.left", queue=3))),
         ("cpu_busy_ratio[110 % cpu1]", Quantity("cpu_busy_ratio", Dimensions(load_ratio=1.1, cpu=1))),
+        ("thread_cpu_ratio[arrivals]", Quantity("thread_cpu_ratio", Dimensions(role="napi"))),
         ("thread_cpu_ratio[generator]", Quantity("thread_cpu_ratio", Dimensions(role="generator"))),
         (
             "thread_cpu_ratio[50 % napi far.eth0]",
@@ -159,3 +167,96 @@ def test_a_schema_that_is_newer_or_never_was_is_refused_with_those_that_are_read
         read(schema=schema)
     with pytest.raises(StoreError, match=f"its schema is {schema}"):
         decode_packets(json.dumps({"packets": {}, "schema": schema}).encode())
+
+
+def quoted(words: str) -> dict[str, str]:
+    """Return words as the statement that quotes them."""
+    return {"code": "in-words", "said": words}
+
+
+PORT = {"code": "at-port", "port": "fw.left"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            {"code": "lost-at", "frames": 3, "place": "fw.left", "reason": "ring full"},
+            {"code": "lost-at", "frames": 3, "place": PORT, "reason": quoted("ring full")},
+        ),
+        ({"code": "others-dropped", "place": "cpu1"}, {"code": "others-dropped", "place": quoted("cpu1")}),
+        ({"code": "limited", "limit": "path", "place": ""}, {"code": "limited", "limit": "path"}),
+        ({"code": "limited", "limit": "path", "place": None}, {"code": "limited", "limit": "path"}),
+        (
+            {"code": "limited", "limit": "line", "place": "fw.left"},
+            {"code": "limited-at", "limit": "line", "place": PORT},
+        ),
+        ({"code": "depth-held", "gain_ratio": 1.5}, {"code": "depth-held", "gain": 1.5}),
+        (
+            {"code": "paths-uncompared", "error": "no memory"},
+            {"code": "paths-uncompared", "error": {"code": "other-failure", "said": "no memory"}},
+        ),
+        (
+            {"code": "part-broke", "part": "p"},
+            {"code": "part-broke", "part": "p", "function": "unknown", "package": "unknown"},
+        ),
+        ({"code": "wire-unbuilt", "stage": "delay"}, {"code": "wire-unbuilt"}),
+        ({"code": "disk-program-unbuilt", "program": "fio"}, quoted("disk-program-unbuilt: program fio")),
+        ({"code": "at-port", "port": "a.b"}, {"code": "at-port", "port": "a.b"}),
+    ],
+)
+def test_parameters_that_changed_within_schema_2_are_as_today(before: Any, after: Any) -> None:
+    """Wherever the statement stands."""
+    assert stated([{"deep": [before]}]) == [{"deep": [after]}]
+
+
+@pytest.mark.parametrize(
+    "older",
+    [
+        {},
+        {"kernel": "fw"},
+        {"kernel": "fw", "notes": ["fd 10 is a tap"]},
+        {"kernel": "fw", "undo_netns": "iolab-fw", "notes": ["fd 10 is a tap"]},
+    ],
+)
+def test_commands_from_before_their_keys_were_complete_are_read(older: dict[str, Any]) -> None:
+    """Their file says no schema: their keys tell."""
+    first = {"machine": "fw", "netns": None, "argv": ["ip"], "undo": None, "exit_status": 0, "duration_ns": 5}
+    record = decode_command(json.dumps({**first, **older}))
+    assert (record.kernel, record.undo_netns) == (older.get("kernel", ""), older.get("undo_netns"))
+    assert record.notes == tuple(InWords(said=each) for each in older.get("notes", ()))
+
+
+def test_a_command_that_is_damaged_is_refused_by_the_key_that_is_wrong() -> None:
+    """An older form of the line does not hide it."""
+    with pytest.raises(Malformed, match="argv"):
+        decode_command(
+            '{"machine":"fw","netns":null,"argv":"ip","undo":null,"exit_status":0,"duration_ns":5}'
+        )
+
+
+def test_evidence_that_holds_no_packet_trial_is_no_packet_trial() -> None:
+    """Of streams, for instance; one that is damaged is refused by its key."""
+    assert packets_in(b'{"schema":1,"iperf3":[]}') is None
+    with pytest.raises(Malformed, match="placement: Field required"):
+        packets_in(b'{"schema":1,"load_trials":[],"directions":["a.b->c.d"],"sizes":[],"ports":[]}')
+
+
+def test_a_plan_of_schema_1_says_nothing_of_cpus_and_quotes_what_cells_lack() -> None:
+    """A newer one, and what is no plan, are left to the reader of plans."""
+    plan = {"schema": 1, "unsupported": [["tcp", {"mtu": "9000"}, "no such module"]]}
+    newest = json.loads(plan_text(json.dumps(plan).encode()))
+    assert newest["computers"] == {}
+    assert newest["unsupported"] == [["tcp", {"mtu": "9000"}, quoted("no such module")]]
+    assert newest["schema"] == PLAN_SCHEMA
+    for other in ('{"schema":99}', "no plan"):
+        assert plan_text(other.encode()) == other
+
+
+def test_a_line_that_is_read_at_once_is_what_the_step_makes_of_it() -> None:
+    """Lines of schema 2 that lack nothing but methods are read without the step, which takes as long again."""
+    lines = (GOLDEN / "schema-2-last-streams" / "trials.jsonl").read_bytes().splitlines()
+    for line in lines:
+        stepped = upgraded(line, 2, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
+        assert lacks_only_methods(line, 2)
+        assert TrialReader().read(line) == TrialReader().read(stepped)

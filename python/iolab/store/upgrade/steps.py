@@ -5,21 +5,20 @@ the newer one uses for "not known"; nothing is guessed. A step never fails on a 
 schema. What it does not look at (the parameters of a statement, say) is checked when the newest schema reads it.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema
+from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema, to_json
 
 from iolab.errors import StoreError
-from iolab.record.encoding import Malformed, malformed
+from iolab.record.encoding import malformed
 
 Json = dict[str, Any]
 INTEGER, TEXT = core_schema.int_schema(strict=True), core_schema.str_schema(strict=True)
 NUMBER, YES_OR_NO = core_schema.float_schema(strict=True), core_schema.bool_schema(strict=True)
-ANYTHING = core_schema.any_schema()
+ANYTHING, OBJECT = core_schema.any_schema(), core_schema.dict_schema()
 _SCHEMA_FIRST = re.compile(rb'\{"schema":(\d{1,9})[,}]')
 """How every record begins that iolab wrote."""
 _VERSION = SchemaValidator(
@@ -51,9 +50,23 @@ def record(
     return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
 
 
+def part(required: Mapping[str, CoreSchema], optional: Mapping[str, CoreSchema] | None = None) -> CoreSchema:
+    """Return the shape of an object with these keys among others, which are kept unseen."""
+    return {**record(required, optional), "extra_behavior": "allow"}
+
+
 def by_name(values: CoreSchema) -> CoreSchema:
     """Return the shape of an object with any keys."""
     return core_schema.dict_schema(TEXT, values)
+
+
+def either(mapping: CoreSchema, other: CoreSchema) -> CoreSchema:
+    """Return the shape of an object or of something else."""
+
+    def kind(value: object) -> str:
+        return "object" if isinstance(value, dict) else "other"
+
+    return core_schema.tagged_union_schema({"object": mapping, "other": other}, kind)
 
 
 def many(items: CoreSchema) -> CoreSchema:
@@ -74,10 +87,7 @@ def version_of(text: bytes) -> int:
     """
     if begin := _SCHEMA_FIRST.match(text):
         return int(begin[1])
-    try:
-        return int(_VERSION.validate_json(text)["schema"])
-    except ValidationError as error:
-        raise malformed(error) from error
+    return int(decoded(_VERSION, text)["schema"])
 
 
 def upgraded(text: bytes, version: int, steps: Steps, newest: int, what: str) -> bytes:
@@ -92,13 +102,25 @@ def upgraded(text: bytes, version: int, steps: Steps, newest: int, what: str) ->
             f"reading {what}: its schema is {version}, this iolab reads {min(steps, default=newest)} to {newest}; "
             "use an iolab that is as new as the one that wrote it"
         )
+    document = decoded(steps[version].shape, text)
+    return applied(document, steps, newest)
+
+
+def applied(document: Json, steps: Steps, newest: int) -> bytes:
+    """Return a record that has the shape of its schema as the newest has it, in JSON."""
+    for number in range(document["schema"], newest):
+        document = steps[number].change(document)
+    return to_json(document, inf_nan_mode="constants")
+
+
+def decoded(shape: SchemaValidator, text: bytes) -> Json:
+    """Return what JSON gives, if it has a shape.
+
+    Raises:
+        Malformed: it does not; the message says which key is wrong.
+    """
     try:
-        document = steps[version].shape.validate_json(text)
+        document: Json = shape.validate_json(text)
     except ValidationError as error:
         raise malformed(error) from error
-    for number in range(version, newest):
-        document = steps[number].change(document)
-    try:
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-    except ValueError as error:
-        raise Malformed(str(error)) from error
+    return document
