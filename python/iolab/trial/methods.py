@@ -51,7 +51,8 @@ _STREAM = (
 )  # fmt: skip
 _SEARCH = (
     "iolab.trial.packets.forwarding:_metrics!", "iolab.lab.packets.frames:bps_l1", "iolab.lab.packets.frames:bps_l2",
-    "iolab.trial.search.steady:find_steady", "iolab.trial.search.fast:Fast", "iolab.trial.search.mlr:Mlr",
+    "iolab.trial.search.steady:find_steady", "iolab.record.search:LoadResult", "iolab.trial.search.fast:Fast",
+    "iolab.trial.search.mlr:Mlr",
     "iolab.trial.search.bisect:Bisect",
 )  # fmt: skip
 _WATCH = (
@@ -113,7 +114,9 @@ METHODS: tuple[MetricMethod, ...] = (
         kinds=("load-curve", "latency"),
         code=(
             "iolab.trial.packets.load_curve:_step!", "iolab.trial.packets.load_curve:_highest",
-            "iolab.trial.packets.latency:measure_latency!", "iolab.record.load:LoadRecord", *_LOAD,
+            "iolab.trial.packets.load_curve:measure_load_curve!",
+            "iolab.trial.packets.latency:measure_latency!", "iolab.record.load:LoadRecord",
+            "iolab.record.search:LoadResult", *_LOAD,
         ),
     ),
     MetricMethod(
@@ -230,7 +233,7 @@ METHODS: tuple[MetricMethod, ...] = (
     MetricMethod(
         name="profile", metrics=("profile_*", "profiler_cpu_ratio"),
         code=("iolab.trial.instruments.stacks:function_metrics", "iolab.trial.instruments.stacks:stacks_in",
-              "iolab.trial.instruments.profile:_cost"),
+              "iolab.trial.instruments.profile:_metrics"),
     ),
     MetricMethod(
         name="lock-waits", metrics=("lock_wait_ns",),
