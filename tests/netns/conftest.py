@@ -65,7 +65,7 @@ def host_put_back(patch: pytest.MonkeyPatch, state: Path) -> Iterator[None]:
     yield
     after = host_state()
     of_test = f"IOLAB_STATE_DIR={state}"
-    kept = {path.name for path in state.rglob("*")} - {"journal", "lock"}
+    kept = {path.name for path in state.rglob("*")} - {"journal", "lock", "f"}
     if after != before or kept or processes_with(of_test):
         subprocess.run([IOLAB, "clean"], check=False)  # what one test leaves must not fail the next
     assert after == before

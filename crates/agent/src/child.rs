@@ -53,6 +53,17 @@ pub enum Kin {
     GoOn,
 }
 
+/// What became of a program that was tended.
+pub enum Tended {
+    /// It has ended, and was collected.
+    Ended {
+        /// Whether it was killed because its time was over.
+        timed_out: bool,
+    },
+    /// It was killed and does not end: it waits in the kernel, as for a disk that does not answer. Its pipes are still to be served.
+    Stuck(Pipes),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     End,
@@ -147,28 +158,37 @@ impl Child {
         seen.end
     }
 
-    /// Serve the process's pipes until it has ended, then collect it. At `deadline` its group is killed; returns whether that
-    /// happened. With `Kin::End` the rest of its group is killed when it ends. Outputs that stay open after the end (a daemon left behind holds them) are given up after a short while.
-    pub fn tend(&self, mut pipes: Pipes, deadline: Option<Instant>, kin: Kin) -> bool {
+    /// Serve the process's pipes until it has ended, then collect it. At `deadline` its group is killed. With `Kin::End` the rest
+    /// of its group is killed when it ends. Outputs that stay open after the end (a daemon left behind holds them) are given up
+    /// after a short while. Without a deadline it always ends.
+    pub fn tend(&self, mut pipes: Pipes, deadline: Option<Instant>, kin: Kin) -> Tended {
         if let Some((stdin, _)) = &pipes.stdin {
             let _ = fcntl(stdin, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
         }
-        let (mut timed_out, mut ended) = (false, None::<(Instant, u64)>);
+        let (mut killed, mut ended) = (None::<Instant>, None::<(Instant, u64)>);
         loop {
             let now = Instant::now();
-            if !timed_out && ended.is_none() && deadline.is_some_and(|deadline| deadline <= now) {
-                timed_out = true;
+            if killed.is_none() && ended.is_none() && deadline.is_some_and(|deadline| deadline <= now) {
+                killed = Some(now);
                 self.kill();
+            }
+            if ended.is_none() && killed.is_some_and(|at| at + KILL_LIMIT <= now) {
+                return Tended::Stuck(pipes);
             }
             let closed = pipes.stdout.is_none() && pipes.stderr.is_none();
             if let Some((at, end_ns)) = ended {
                 if closed || now >= at + DRAIN {
                     self.collect(end_ns);
-                    return timed_out;
+                    return Tended::Ended { timed_out: killed.is_some() };
                 }
             }
-            let until = ended.map(|(at, _)| at + DRAIN).or_else(|| deadline.filter(|_| !timed_out));
-            if self.serve(&mut pipes, until.map(|until| until - now), ended.is_some()) {
+            let limit = killed.map(|at| at + KILL_LIMIT).or(deadline);
+            let until = ended.map(|(at, _)| at + DRAIN).or(limit);
+            if self.serve(
+                &mut pipes,
+                until.map(|until| until.saturating_duration_since(now)),
+                ended.is_some(),
+            ) {
                 ended = Some((Instant::now(), now_ns()));
                 if kin == Kin::End {
                     self.kill();
@@ -286,6 +306,9 @@ fn nanoseconds(time: TimeVal) -> u64 {
 
 /// Held while a child is collected, so that its CPU time can be told from other children's.
 static COLLECTING: Mutex<()> = Mutex::new(());
+
+/// How long a killed process may take to end.
+pub const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long outputs may stay open after a process ended.
 const DRAIN: Duration = Duration::from_millis(100);

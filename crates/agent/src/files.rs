@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 
+use iolab_disk::{claim, Claim};
 use iolab_protocol::files::{Opening, PassedFile};
 use iolab_protocol::ErrorObject;
 use iolab_sys::tap::{open_tap, TapKind, TUN_DEVICE};
@@ -28,10 +29,10 @@ pub fn check(files: &[PassedFile]) -> Answer<()> {
         }
         match &file.open {
             Opening::Tap { name, .. } | Opening::Macvtap { interface: name, .. } => check_interface(name)?,
-            Opening::Device { path } if !path.starts_with("/dev/") => {
+            Opening::Device { path } | Opening::Claimed { path, .. } if !path.starts_with("/dev/") => {
                 return Err(ErrorObject::params("a device's path is below /dev", path.as_str()));
             }
-            Opening::Device { .. } => {}
+            Opening::Device { .. } | Opening::Claimed { .. } => {}
         }
     }
     Ok(())
@@ -58,6 +59,12 @@ fn open(opening: &Opening, door: Option<&Door>) -> Answer<OwnedFd> {
         Opening::Macvtap { netns, interface } => macvtap::open(netns.as_deref(), interface, door),
         Opening::Device { path } => {
             open_device(path).map_err(|error| refused("opening device", path, &error))
+        }
+        Opening::Claimed { path, serial } => {
+            let claim = Claim { device: path.into(), serial: serial.clone(), claim: true };
+            claim::take(&claim)
+                .map(OwnedFd::from)
+                .map_err(|error| ErrorObject::refused(error.to_string(), None, path.as_str()))
         }
     }
 }

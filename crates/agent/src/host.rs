@@ -9,7 +9,7 @@ use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
 use iolab_traffic::{PortSet, RunningCapture, RunningDevice, RunningWatch, RunningWire};
 
-use crate::child::{Child, Children, End, Kin, Pipes};
+use crate::child::{Child, Children, End, Kin, Pipes, Tended};
 use crate::faults::{refused, Answer};
 use crate::journal::{Author, Journal};
 use crate::macvtap::Door;
@@ -103,13 +103,30 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Tend the program to its end, at most for `limit` from when it was asked for.
+    /// Tend the program to its end, at most for `limit` from when it was asked for. One that does not end although it is killed then
+    /// is an error, and is collected whenever it ends.
     pub fn finish(self, limit: Duration) -> Answer<Ran> {
         let Self { child, pipes, ordered } = self;
-        let timed_out = child.tend(pipes, ordered.checked_add(limit), Kin::GoOn);
+        let timed_out = match child.tend(pipes, ordered.checked_add(limit), Kin::GoOn) {
+            Tended::Ended { timed_out } => timed_out,
+            Tended::Stuck(pipes) => return Err(stuck(child, pipes, limit)),
+        };
         let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
         Ok(Ran { child, end, timed_out })
     }
+}
+
+fn stuck(child: Arc<Child>, pipes: Pipes, limit: Duration) -> ErrorObject {
+    let pid = child.pid;
+    // Where no thread can be had it stays uncollected, which harms nobody.
+    let _ = std::thread::Builder::new().name(format!("tend {pid}")).spawn(move || {
+        child.tend(pipes, None, Kin::GoOn);
+    });
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let message = format!(
+        "process {pid} did not end within {limit_ms} ms, nor when it was killed: it waits in the kernel, as for a disk that does not answer"
+    );
+    ErrorObject::deadline(message, limit_ms)
 }
 
 impl Host {

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use iolab_protocol::calls::OwnUser;
+use iolab_protocol::calls::{Confined, OwnUser};
 use iolab_sys::descriptors::{self, Rearranged};
 use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
 use nix::sys::prctl::set_pdeathsig;
@@ -17,7 +17,7 @@ use nix::unistd::{getppid, Pid};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Answer;
-use crate::{netns, own_user};
+use crate::{confine, netns, own_user};
 
 /// The launcher's settings, passed as one JSON argument.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,6 +36,8 @@ pub struct Launch {
     pub files: Vec<(i32, i32)>,
     /// What the program has to do with as a user of its own.
     pub own_user: Option<OwnUser>,
+    /// What it may reach, where that is not all.
+    pub confined: Option<Confined>,
 }
 
 /// The network namespace of a program.
@@ -102,7 +104,10 @@ fn become_program(
     argv: Vec<OsString>,
 ) -> Result<std::convert::Infallible, LaunchFailure> {
     let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
-    end_with(settings.parent)?;
+    match settings.confined {
+        None => end_with(settings.parent)?,
+        Some(_) => die_with_parent()?, // the agent has no number among its processes
+    }
     SigSet::empty().thread_set_mask().map_err(failed("unblocking signals"))?;
     if settings.parent == 1 {
         // A machine's first process is protected from the lack of memory; what it starts is not.
@@ -115,6 +120,9 @@ fn become_program(
     }
     let mut byte = [0];
     go.read_exact(&mut byte).map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
+    if let Some(view) = &settings.confined {
+        return confine::become_confined(view, &argv, &go);
+    }
     if let Some((user, view)) = own_user::user_of(std::process::id()).zip(settings.own_user.as_ref()) {
         own_user::become_user(user, view)?;
         end_with(settings.parent)?; // who changes users loses the signal
@@ -131,12 +139,22 @@ fn become_program(
 
 /// Die when the agent does.
 fn end_with(agent: i32) -> Result<(), LaunchFailure> {
-    let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
-    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking for the parent-death signal"))?;
+    die_with_parent()?;
     if getppid() != Pid::from_raw(agent) {
-        return Err(failed("looking for the agent")(nix::Error::ESRCH));
+        return Err(agent_gone());
     }
     Ok(())
+}
+
+/// Ask for the signal with which the agent's end is this process's too.
+pub fn die_with_parent() -> Result<(), LaunchFailure> {
+    set_pdeathsig(Signal::SIGKILL)
+        .map_err(|errno| LaunchFailure::new("asking for the parent-death signal", "", &errno.into()))
+}
+
+/// The agent has ended before the signal was asked for.
+pub fn agent_gone() -> LaunchFailure {
+    LaunchFailure::new("looking for the agent", "", &nix::Error::ESRCH.into())
 }
 
 /// The two pipes to the agent, closed when the program begins, and whether each file has the number under which the program

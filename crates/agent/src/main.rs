@@ -7,6 +7,7 @@ mod captures;
 mod child;
 mod clock;
 mod commands;
+mod confine;
 mod devices;
 mod disk;
 mod ending;
@@ -26,6 +27,7 @@ mod netns;
 mod open_files;
 mod output;
 mod own_user;
+mod packets;
 mod procfs;
 mod programs_kept;
 mod readers;
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
             exit(roundtrip::serve(arguments.next().as_deref().and_then(|text| text.to_str())))
         }
         Some("launch") => ExitCode::from(launch::launch(arguments)),
+        Some(confine::FLUSHER) => exit(confine::flush_for_a_program()),
         Some("--version") => print(&format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help") => print(HELP),
         Some(rootless::TRIAL) => exit(rootless::enter()),

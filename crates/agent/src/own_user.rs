@@ -20,17 +20,22 @@ use crate::netns::own_mounts;
 /// Users without a name, which service managers also take from (systemd's DynamicUser): nothing belongs to them.
 const USERS: std::ops::RangeInclusive<u32> = 61_184..=65_519;
 /// Where the node of a device is made, out of sight, before it takes its place.
-const WORKPLACE: &str = "/run";
+pub const WORKPLACE: &str = "/run";
 
 /// The user for the process `pid`; none where root may not become it: a user namespace may have root alone.
 pub fn user_of(pid: u32) -> Option<u32> {
     let user = USERS.start() + pid % (USERS.end() - USERS.start() + 1);
+    may_become(user).then_some(user)
+}
+
+/// Whether this process may become `user`: it is root, and its user namespace has such a user.
+pub fn may_become(user: u32) -> bool {
     let mapped = |line: &str| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         matches!(numbers[..], [first, _, count] if (first..first + count).contains(&u64::from(user)))
     };
-    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
-    (Uid::effective().is_root() && map.lines().any(mapped)).then_some(user)
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    Uid::effective().is_root() && map.lines().any(mapped)
 }
 
 /// Become `user`, who owns what it writes and sees what it reads; without rights, and without ways to get any.
@@ -67,7 +72,7 @@ fn with_targets(paths: &[String]) -> Vec<PathBuf> {
 }
 
 /// Make a file, folder or socket the user's; a device stays the host's.
-fn give(file: &File, user: u32) -> io::Result<()> {
+pub fn give(file: &File, user: u32) -> io::Result<()> {
     if is_device(&file.metadata()?) {
         return Ok(());
     }
@@ -129,7 +134,7 @@ fn bind(from: &Path, to: &Path) -> nix::Result<()> {
     mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)
 }
 
-fn open_again(file: &File) -> PathBuf {
+pub fn open_again(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 

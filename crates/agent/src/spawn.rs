@@ -10,14 +10,16 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use iolab_protocol::calls::OwnUser;
+use iolab_protocol::calls::{Confined, OwnUser};
 use iolab_protocol::ErrorObject;
 use nix::fcntl::{fcntl, FcntlArg, FdFlag, OFlag};
 use nix::unistd::pipe2;
 
 use crate::child::{Child, Children, Kin, Pipes};
 use crate::clock::now_ns;
+use crate::confine;
 use crate::faults::{describe, refused, Answer};
 use crate::launch::{Launch, LaunchFailure, Place};
 use crate::procfs::MARK;
@@ -43,6 +45,8 @@ pub struct Program {
     pub files: Arc<[(i32, OwnedFd)]>,
     /// What it has to do with as a user of its own.
     pub own_user: Option<OwnUser>,
+    /// What it may reach, where that is not all.
+    pub confined: Option<Confined>,
     /// Whether it undoes something, which is allowed while the agent ends.
     pub undoes: bool,
 }
@@ -94,12 +98,15 @@ type Order = (Program, Sender<Answer<Held>>);
 /// Starts programs.
 pub struct Spawner {
     orders: Sender<Order>,
+    journal: String,
+    children: Arc<Children>,
 }
 
 impl Spawner {
     /// Begin the thread that starts programs for the agent with `journal` and enters them in `children`.
     pub fn begin(journal: String, children: Arc<Children>) -> io::Result<Self> {
         let (orders, received) = mpsc::channel::<Order>();
+        let spawner = Self { orders, journal: journal.clone(), children: Arc::clone(&children) };
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for (program, answer) in received {
                 let started = start(&program, &journal, &children);
@@ -109,7 +116,7 @@ impl Spawner {
                 let _ = answer.send(started);
             }
         })?;
-        Ok(Self { orders })
+        Ok(spawner)
     }
 
     /// Start a program up to the point where it waits for permission.
@@ -117,10 +124,39 @@ impl Spawner {
         let gone = || refused("starting program", "the agent ends", &io::ErrorKind::BrokenPipe.into());
         check_words(&program.argv, &program.env)?;
         let (answer, answered) = mpsc::channel();
-        self.orders.send((program, answer)).map_err(|_| gone())?;
+        if program.confined.is_some() {
+            self.start_confined(program, answer)?;
+        } else {
+            self.orders.send((program, answer)).map_err(|_| gone())?;
+        }
         answered.recv().map_err(|_| gone())?
     }
 }
+
+impl Spawner {
+    /// Start a confined program from a thread of its own, which lasts as long as the program: what a thread starts is in a process
+    /// namespace from when the thread has one, and there is no way back for a thread of an ordinary user.
+    fn start_confined(&self, program: Program, answer: Sender<Answer<Held>>) -> Answer<()> {
+        let (journal, children) = (self.journal.clone(), Arc::clone(&self.children));
+        let work = move || {
+            let name = program.argv[0].clone();
+            let own =
+                confine::have_own_processes().map_err(|error| refused("starting program", &name, &error));
+            let started = own.and_then(|()| start(&program, &journal, &children));
+            drop(program);
+            let child = started.as_ref().ok().map(|held| Arc::clone(&held.child));
+            let _ = answer.send(started);
+            while child.as_ref().is_some_and(|child| child.end().is_none()) {
+                child.iter().for_each(|child| child.wait_for_change(LOOK_AGAIN));
+            }
+        };
+        let thread = thread::Builder::new().name("spawner".to_owned()).spawn(work);
+        thread.map(drop).map_err(|error| refused("starting a thread in", "the agent", &error))
+    }
+}
+
+/// How often a thread looks again whether its program has ended; its end wakes the thread.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Refuse what the system cannot pass to a program.
 pub fn check_words(argv: &[String], env: &BTreeMap<String, String>) -> Answer<()> {
@@ -158,9 +194,13 @@ fn try_start(program: &Program, journal: &str, children: &Children) -> io::Resul
         cpus: program.cpus.clone(),
         files: program.files.iter().map(|(target, file)| (file.as_raw_fd(), *target)).collect(),
         own_user: program.own_user.clone(),
+        confined: program.confined.clone(),
     };
     let mut command = Command::new("/proc/self/exe");
     command.arg("launch").arg(serde_json::to_string(&settings)?).args(&program.argv);
+    if program.confined.is_some() {
+        command.env_clear(); // what the agent's user has there is no business of the program
+    }
     command.env("PATH", search_path()).envs(&program.env).env(MARK, journal).process_group(0);
     let stdin = if program.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -11,7 +11,7 @@ use iolab_samplers::Supervised;
 use nix::sys::signal::Signal;
 
 use crate::capture::check_capture;
-use crate::child::{Child, End, Kin};
+use crate::child::{Child, End, Kin, KILL_LIMIT};
 use crate::clock::now_ns;
 use crate::faults::{refused, Answer};
 use crate::files;
@@ -58,6 +58,10 @@ pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
         return Err(ErrorObject::params("'cpus' has at least one CPU, or is absent", Vec::<usize>::new()));
     }
     files::check(&params.files)?;
+    if params.confined.is_some() && (params.own_user.is_some() || params.netns.is_some()) {
+        let message = "'confined' comes without 'own_user' and 'netns': such a program has a user and a namespace already";
+        return Err(ErrorObject::params(message, "both"));
+    }
     let _change = host.may_change()?;
     let reserved = host.processes.reserve(&params.id)?;
     let (process, ready_ns) = start_until_ready(host, params)?;
@@ -83,6 +87,7 @@ fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, u64)
         search,
         files: files::open_all(&params.files, host.door.as_ref())?.into(),
         own_user: params.own_user,
+        confined: params.confined,
         ..Program::default()
     };
     let deadline = Instant::now().checked_add(Duration::from_millis(params.timeout_ms));
@@ -122,7 +127,9 @@ fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answ
     let begun = held.begin().and_then(|(child, pipes)| {
         let tender = Arc::clone(&child);
         let thread = thread::Builder::new().name(format!("tend {}", child.pid));
-        let thread = thread.spawn(move || tender.tend(pipes, None, Kin::End));
+        let thread = thread.spawn(move || {
+            tender.tend(pipes, None, Kin::End);
+        });
         thread.map(drop).map_err(|error| {
             child.kill();
             refused("starting a thread in", "the agent", &error)
@@ -245,8 +252,6 @@ fn signal(signal: StopSignal) -> Signal {
 
 /// How often to look whether a port is bound.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// How long a killed process may take to end.
-const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// Longer waits are as good as this, and can be added to the clock.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 const OUTPUT_BYTES: usize = 4096;

@@ -19,7 +19,8 @@ use crate::state::outlives;
 use crate::supervise::kill_in;
 use crate::sync::lock;
 
-/// Undo the changes in `journal` whose key is in `keys` (all when absent), newest first.
+/// Undo the changes in `journal` whose key is in `keys` (all when absent), newest first; and once more those that failed, after the
+/// rest: a program that waits for a disk ends only when what serves that disk, which was made before it, has ended.
 pub fn undo_changes(host: &Host, journal: &Mutex<Journal>, keys: Option<&[String]>) -> UndoReport {
     let _alone = lock(&host.undoing);
     let (author, changes) = {
@@ -27,13 +28,24 @@ pub fn undo_changes(host: &Host, journal: &Mutex<Journal>, keys: Option<&[String
         (journal.author().clone(), journal.live().to_vec())
     };
     let wanted = |change: &JournalEntry| keys.is_none_or(|keys| keys.contains(&change.undo_key));
+    let undo_one = |change: &JournalEntry| {
+        undo(host, &author, &change.undo)
+            .and_then(|()| lock(journal).mark_undone(change.sequence).map_err(|error| error.to_string()))
+    };
     let mut report = UndoReport::default();
-    for change in changes.into_iter().rev().filter(wanted) {
-        let undone = undo(host, &author, &change.undo)
-            .and_then(|()| lock(journal).mark_undone(change.sequence).map_err(|error| error.to_string()));
-        match undone {
-            Ok(()) => report.undone += 1,
-            Err(reason) => report.failed.push(UndoFailure { entry: change, reason }),
+    let mut left: Vec<JournalEntry> = changes.into_iter().rev().filter(wanted).collect();
+    for _ in 0..PASSES {
+        let undone_before = report.undone;
+        report.failed.clear();
+        for change in left {
+            match undo_one(&change) {
+                Ok(()) => report.undone += 1,
+                Err(reason) => report.failed.push(UndoFailure { entry: change, reason }),
+            }
+        }
+        left = report.failed.iter().map(|failure| failure.entry.clone()).collect();
+        if left.is_empty() || report.undone == undone_before {
+            break;
         }
     }
     report
@@ -212,6 +224,9 @@ const ALREADY_GONE: [(&str, &[&str]); 5] = [
         ],
     ),
 ];
+
+/// How often what cannot be undone is tried.
+const PASSES: usize = 2;
 
 /// Destroying a Xen domain takes two seconds in an emulated Dom0, and over ten on a busy computer.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);

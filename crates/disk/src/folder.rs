@@ -1,6 +1,7 @@
 //! The only place where files are made and written: a folder of this user alone, reached without symbolic links.
 
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -138,6 +139,11 @@ impl Folder {
     }
 }
 
+/// A name that nothing has: a program that was killed leaves its files, and every confined program is process 1.
+pub fn fresh_name(program: &str) -> String {
+    format!("{program}.{:016x}", RandomState::new().build_hasher().finish())
+}
+
 /// A file that goes when this value goes.
 #[derive(Debug)]
 pub struct Passing<'a> {
@@ -148,7 +154,7 @@ pub struct Passing<'a> {
 impl<'a> Passing<'a> {
     /// Names a file that is to be made in `folder`; one of that name that is there already stays, and this fails later.
     pub fn new(folder: &'a Folder, program: &str) -> Self {
-        Self { folder, name: format!("{program}.{}", std::process::id()) }
+        Self { folder, name: fresh_name(program) }
     }
 
     /// Its name.

@@ -15,6 +15,7 @@ mod error;
 mod folder;
 mod hdparm;
 mod phase;
+mod ping;
 mod random;
 mod report;
 mod request;
@@ -24,9 +25,11 @@ mod thput;
 pub use cache::{CacheState, Residency};
 pub use error::DiskError;
 pub use folder::Folder;
+pub use ping::{Answer, Condition};
 pub use report::{Phase, ProcessIo, Report, Steps, Verified};
 pub use request::{
-    Bonnie, Cache, Claim, Cool, Data, Edition, Hdparm, Request, Stamp, Target, Thput, Timing, Verify,
+    Bonnie, Cache, Claim, Cool, Data, Edition, Hdparm, Peer, Ping, Request, Stamp, Target, Thput, Timing,
+    Verify,
 };
 
 /// A clock that only goes forward. [ns]
@@ -45,5 +48,6 @@ pub fn run(request: &Request, clock: Clock<'_>, tell: &mut dyn FnMut(&str)) -> R
         Request::Verify(asked) => stamps::verify(asked),
         Request::Cool(asked) => cache::cool(asked),
         Request::Claim(asked) => claim::check(asked).map(|()| Report::default()),
+        Request::Ping(asked) => Ok(Report { answer: Some(ping::ask(asked)), ..Report::default() }),
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::cache::Residency;
+use crate::ping::Answer;
 
 /// Everything that one request gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -15,6 +16,9 @@ pub struct Report {
     /// The stamped blocks, where they were looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
+    /// The server behind a disk, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
 }
 
 /// One column of a program's table.

@@ -1,5 +1,6 @@
 //! What a disk program is asked for. `contract/disk-v1.md` defines it.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub enum Request {
     /// Look whether a device may be written.
     #[serde(rename = "claim")]
     Claim(Claim),
+    /// Ask whether the server behind a disk still answers.
+    #[serde(rename = "ping")]
+    Ping(Ping),
 }
 
 /// What the bytes are that are written.
@@ -177,6 +181,11 @@ pub enum Target {
     },
     /// A device that nothing uses.
     Device(Claim),
+    /// What the program was started with: a device that was claimed for it.
+    Opened {
+        /// its number
+        descriptor: i32,
+    },
 }
 
 /// A block device that the user gives up.
@@ -232,4 +241,47 @@ pub struct Cool {
     pub path: PathBuf,
     /// False: only look.
     pub drop: bool,
+}
+
+/// A question to the server behind a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ping {
+    /// Who is asked.
+    pub peer: Peer,
+    /// How long an answer may take. [ms]
+    pub timeout_ms: u64,
+}
+
+/// The server behind a disk, and how it is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Peer {
+    /// By the state of its process.
+    Process {
+        /// Where its number is written.
+        pid_file: PathBuf,
+        /// A whole word of its command line, or a variable of its environment as NAME=VALUE.
+        mark: String,
+    },
+    /// A new iSCSI connection.
+    Iscsi {
+        /// Of the portal.
+        address: SocketAddr,
+    },
+    /// A new NVMe/TCP connection.
+    NvmeTcp {
+        /// Of the port.
+        address: SocketAddr,
+    },
+    /// A new NBD connection.
+    Nbd {
+        /// Of the server.
+        address: SocketAddr,
+    },
+    /// The monitor of one of QEMU's programs.
+    Qmp {
+        /// Its socket.
+        socket: PathBuf,
+    },
 }

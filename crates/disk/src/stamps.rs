@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
+use iolab_sys::descriptors::inherited;
 use rustix::fs::OFlags;
 
 use crate::below::Below;
@@ -152,6 +153,11 @@ fn open(asked: &Stamp, fresh: bool) -> Result<(File, PathBuf), DiskError> {
                 open.map_err(DiskError::at("opening", &claim.device))?
             };
             Ok((device, claim.device.clone()))
+        }
+        Target::Opened { descriptor } => {
+            let path = PathBuf::from(format!("descriptor {descriptor}"));
+            let file = inherited(*descriptor).map_err(DiskError::at("looking for", &path))?;
+            Ok((file.into(), path))
         }
     }
 }

@@ -26,7 +26,7 @@ fn every_request_of_the_contract_is_read_and_no_other_field() {
         value["unknown"] = Value::from(1);
         serde_json::from_value::<Request>(value).unwrap_err();
     }
-    assert_eq!(programs.len(), 7, "{programs:?}");
+    assert_eq!(programs.len(), 8, "{programs:?}");
 }
 
 #[test]

@@ -105,6 +105,27 @@ pub struct ProcessStart {
     /// The user of its own that it runs as; it runs as the agent's where there is none, or the agent is not root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_user: Option<OwnUser>,
+    /// What it may reach, and nothing else; it is not started where that cannot be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confined: Option<Confined>,
+}
+
+/// What a confined program may reach beside the libraries it needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confined {
+    /// Paths of block devices; it gets nodes for these.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// Paths of folders, which become its own.
+    #[serde(default)]
+    pub folders: Vec<String>,
+    /// Paths of files, which become its own and are only read.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// The folder of a control group that it joins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
 }
 
 /// What a program that runs as a user of its own has to do with.

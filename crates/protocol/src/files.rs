@@ -43,4 +43,11 @@ pub enum Opening {
         /// Its path.
         path: String,
     },
+    /// A block device that the user gives up, and that nothing uses: opened alone, past the page cache.
+    Claimed {
+        /// Its path.
+        path: String,
+        /// Its serial number or WWN.
+        serial: String,
+    },
 }

@@ -69,6 +69,17 @@ unsafe fn pass_as(file: &OwnedFd, target: RawFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Another descriptor for what this process was started with under a number.
+///
+/// # Errors
+/// Nothing is open under that number.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes integers only, and changes nothing that anybody owns.
+    let copy = super::check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
+    // SAFETY: the kernel has just opened this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;

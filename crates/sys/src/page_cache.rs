@@ -79,9 +79,11 @@ pub fn page_bytes() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
+/// linux/fs.h: _IO(0x12, 97)
+pub(crate) const BLKFLSBUF: libc::c_ulong = 0x1261;
+
 /// Writes a block device's dirty pages out and drops its part of the page cache (BLKFLSBUF); root may do that.
 pub fn flush_block_device(device: &File) -> io::Result<()> {
-    const BLKFLSBUF: libc::c_ulong = 0x1261;
     // SAFETY: this request takes no argument.
     super::check(unsafe { libc::ioctl(device.as_raw_fd(), BLKFLSBUF as _, 0) }).map(drop)
 }

@@ -249,6 +249,7 @@ class Agent:
         cpus: Sequence[int] = (),
         files: Sequence[Json] = (),
         own_user: Json = None,
+        confined: Json = None,
         stdin: str = "",
         ready: Json = None,
         timeout_ms: int = 5_000,
@@ -257,7 +258,7 @@ class Agent:
         """Start a supervised process, and wait until it is ready.
 
         It runs on those CPUs alone where any are given, and as a user of its own where what this one reads and writes
-        is given.
+        is given. With `confined` it reaches what is named there, and nothing else (contract, process.start).
         """
         params = {
             "id": name,
@@ -267,6 +268,7 @@ class Agent:
             "cpus": list(cpus) or None,
             "files": list(files) or None,
             "own_user": own_user,
+            "confined": confined,
             "stdin": stdin or None,
             "ready": ready,
             "timeout_ms": timeout_ms,

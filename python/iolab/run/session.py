@@ -49,7 +49,7 @@ from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
 from iolab.trial.at_once import Part, measure_at_once
-from iolab.trial.failed import failure_of
+from iolab.trial.failed import LabUnusable, failure_of
 from iolab.trial.guest_warnings import guest_warnings, taking_part
 from iolab.trial.host_warnings import host_warnings
 from iolab.trial.instrumented import measure_once
@@ -223,9 +223,7 @@ class Session:
             if wrong:
                 self._lab.take_down()  # what somebody else changed is made again for the next trial
         except (LabError, TrialFailed, InputError) as error:
-            if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
-                raise AgentLost(HERE, str(error)) from error
-            return outcome.failed(_several(*self._changes(), *self._losses(), failure_of(error)))
+            return outcome.failed(self._failure(error))
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
@@ -237,6 +235,15 @@ class Session:
             outcome = outcome.failed(OtherFailure(said=str(error)))
             self._lab.take_down()  # what answers nonsense is not measured on again
         return outcome
+
+    def _failure(self, error: LabError | TrialFailed | InputError) -> Failure:
+        """Return why a trial failed, and what was no longer as applied; the lab is made again where it must be."""
+        if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
+            raise AgentLost(HERE, str(error)) from error
+        if isinstance(error, LabUnusable):
+            self._lab.take_down(error.hung)
+            return error.failure
+        return _several(*self._changes(), *self._losses(), failure_of(error))
 
     def _make(self, lab: Lab, resources: tuple[Resource, ...]) -> None:
         """Bring a lab about, and count those that cannot be.

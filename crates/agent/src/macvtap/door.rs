@@ -11,8 +11,9 @@ use anyhow::{bail, Context};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
-use super::message::{limit_waiting, pair, receive, send, Reply, Request};
+use super::message::{Reply, Request};
 use super::opener;
+use crate::packets::{limit_waiting, pair, receive, send};
 
 /// The argument with which this binary is the process outside.
 pub const OUTSIDE: &str = "stay-outside";

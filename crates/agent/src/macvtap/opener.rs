@@ -14,8 +14,9 @@ use nix::mount::{mount, MsFlags};
 use nix::sched::{setns, unshare, CloneFlags};
 use nix::unistd::Uid;
 
-use super::message::{limit_waiting, receive, send, Reply, Request};
+use super::message::{Reply, Request};
 use super::node::{is_interface_name, number_of, open_number};
+use crate::packets::{limit_waiting, receive, send};
 
 /// The argument with which this binary is started for that.
 pub const ARGUMENT: &str = "open-macvtap";

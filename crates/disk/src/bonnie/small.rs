@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{mkdirat, statat, syncfs, unlinkat, AtFlags, Dir, Mode, OFlags};
 
 use crate::error::DiskError;
-use crate::folder::Folder;
+use crate::folder::{fresh_name, Folder};
 use crate::phase::{Moved, Watch};
 use crate::random::Random;
 use crate::report::Phase;
@@ -57,7 +57,7 @@ struct OwnFolder {
 
 impl OwnFolder {
     fn make(parent: &Folder) -> Result<Self, DiskError> {
-        let name = format!("bonnie-files.{}", std::process::id());
+        let name = fresh_name("bonnie-files");
         let path: PathBuf = parent.path().join(&name);
         mkdirat(parent.descriptor(), &name, Mode::RWXU)
             .map_err(|error| DiskError::at("making the folder", &path)(error.into()))?;

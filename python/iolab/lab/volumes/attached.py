@@ -18,9 +18,9 @@ from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, netns_of
 from iolab.lab.volumes.exports import port_of, way_of
 from iolab.lab.volumes.initiators import kernel_disk
-from iolab.lab.volumes.places import door_of, mount_of, node_of, volume_path
+from iolab.lab.volumes.places import door_of, monitor_of, mount_of, node_of, volume_path
 from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES, DIRECT, lun_of, throttled
-from iolab.lab.volumes.scripts import DETACH, END_INITIATOR, MAKE_DOOR, UNMOUNT
+from iolab.lab.volumes.scripts import DETACH, END_INITIATOR, MAKE_DOOR, SHOW_BACKING, SHOW_PROCESS, UNMOUNT
 
 MAKE_FILE_SYSTEM: dict[str, tuple[str, ...]] = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"),
@@ -78,7 +78,13 @@ def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) 
     else:
         needs = (f"export:{disk.volume}", f"address:{way[1].ref}")
     attached = Command(("losetup", "-n", "-O", "NAME", "-j", file))
-    size = Reading(Command(("blockdev", "--getsize64", node)), Value())
+    what = f"disk {disk.volume} of {name}"
+    expected = [
+        (("blockdev", "--getsize64", node), str(volume.size), f"size of {what}"),
+        (("sh", "-c", SHOW_BACKING, node), file, f"file behind {what}"),
+    ]
+    if door:
+        expected.append((("sh", "-c", SHOW_PROCESS, f"{file}.pid"), "runs", f"storage daemon of {what}"))
     return Resource(
         key=f"disk:{name}.{disk.volume}",
         machine=name,
@@ -93,14 +99,17 @@ def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) 
                 find=Reading(attached, Value()),
             ),
         ),
-        expect=(Expectation(size, str(volume.size), f"size of disk {disk.volume} of {name}"),),
+        expect=tuple(
+            Expectation(Reading(Command(argv), Value()), value, about) for argv, value, about in expected
+        ),
     )
 
 
 def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> tuple[Run, ...]:
     """Return what shows a volume as a file by way of QEMU's storage daemon."""
     door, netns = door_of(disk.volume, prefix), netns_of(lab, name, prefix)
-    end = Command(("sh", "-c", END_INITIATOR, door))
+    monitor = monitor_of(disk.volume, prefix)
+    end = Command(("sh", "-c", END_INITIATOR, door, monitor))
     # Programs that an agent starts in a namespace mount where nobody else sees it; this one stays outside.
     inside = ("nsenter", f"--net=/run/netns/{netns}") if netns is not None else ()
     daemon = (
@@ -108,6 +117,12 @@ def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> t
         "qemu-storage-daemon",
         "--daemonize",
         *("--pidfile", f"{door}.pid"),
+        *(
+            "--chardev",
+            f"socket,id=monitor,path={monitor},server=on,wait=off",
+            "--monitor",
+            "chardev=monitor",
+        ),
         *_node(lab, topology, disk, prefix),
         *("--export", f"type=fuse,id=door,node-name=disk,mountpoint={door},writable=on"),
     )

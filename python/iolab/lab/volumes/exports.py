@@ -4,7 +4,6 @@ Pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
@@ -16,8 +15,8 @@ from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.kernel_scripts import SHOW_LIO
 from iolab.lab.volumes.kernel_targets import NBD_PORT, Export, Made, lio, nbd, nvmet
-from iolab.lab.volumes.places import RUN, holder_of, in_memory, volume_path
-from iolab.lab.volumes.scripts import END_TARGET, SHOW_OFFER, SHOW_TARGET, START_TARGET
+from iolab.lab.volumes.places import holder_of, in_memory, nbd_pid_file, socket_of, volume_path
+from iolab.lab.volumes.scripts import END_TARGET, SHOW_OFFER, SHOW_PROCESS, SHOW_TARGET, START_TARGET
 
 PORTS: Mapping[str, int] = {"iscsi": 3260, "nvme-tcp": 4420, "nbd": NBD_PORT}
 """Of each protocol (RFC 7143, IANA)."""
@@ -25,8 +24,6 @@ NVME_NAMES = "nqn.2026-01.net.iolab"
 """Begins the names of subsystems and hosts (NVM Express, 4.5)."""
 NAMES = "iqn.2026-01.net.iolab"
 """Begins the names of targets and initiators (RFC 3721)."""
-LONGEST_SOCKET = 40
-"""Of the part of a control socket's path that names the volume: all of it has at most 107 bytes."""
 
 
 def target_name(volume: str) -> str:
@@ -71,9 +68,7 @@ def port_of(lab: Lab, name: str) -> int:
 
 def control_socket(volume: str, prefix: str) -> str:
     """Return where the target of a volume is controlled."""
-    name = f"{prefix}{volume}"
-    short = name if len(name) <= LONGEST_SOCKET else f"{name[:24]}-{sha256(name.encode()).hexdigest()[:8]}"
-    return f"{RUN}/{short}.tgt"
+    return socket_of(volume, prefix, "tgt")
 
 
 def offer_command(lab: Lab, volume: str, prefix: str) -> tuple[str, ...]:
@@ -141,7 +136,7 @@ def _made(lab: Lab, told: Export, initiator_address: str, prefix: str) -> Made:
         case "nvme-tcp":
             return nvmet(told)
         case "nbd":
-            return nbd(told, f"{RUN}/{prefix}{told.name}.qemu-nbd")
+            return nbd(told, nbd_pid_file(told.name, prefix))
         case _:
             return lio(told) if by_kernel(lab, told.volume) else _tgt(told, initiator_address, prefix)
 
@@ -169,11 +164,17 @@ def _tgt(export: Export, initiator_address: str, prefix: str) -> Made:
         told("--op", "new", *unit, *store),
         *(told("--op", "bind", *one, *words) for words in bound),
     )
-    expect = tuple(
-        Expectation(
-            Reading(Command(("sh", "-c", SHOW_TARGET, socket, key)), Value()), word, f"{key} of volume {name}"
-        )
-        for key, word in params.items()
+    process = Reading(Command(("sh", "-c", SHOW_PROCESS, f"{socket}.pid")), Value())
+    expect = (
+        Expectation(process, "runs", f"target of volume {name}"),
+        *(
+            Expectation(
+                Reading(Command(("sh", "-c", SHOW_TARGET, socket, key)), Value()),
+                word,
+                f"{key} of volume {name}",
+            )
+            for key, word in params.items()
+        ),
     )
     return actions, expect
 

@@ -1,5 +1,7 @@
 """Initiators in a machine's own kernel: open-iscsi, nvme-tcp, nbd. Pure."""
 
+from dataclasses import dataclass
+
 from iolab.experiment.links import Volume
 from iolab.lab.actions import FOUND, Run
 from iolab.lab.readback.values import Value
@@ -16,12 +18,35 @@ from iolab.lab.volumes.kernel_scripts import (
     FIND_NVME,
     LOGIN,
     LOGOUT,
+    SHOW_ISCSI_TIMEOUTS,
+    SHOW_NBD_TIMEOUT,
+    SHOW_NVME_TIMEOUTS,
     START_ISCSID,
 )
 from iolab.lab.volumes.places import RUN, node_of
 
 Portal = tuple[str, int]
 """Where a target listens: address and port."""
+ISCSI_TIMEOUTS = ("60", "5", "15")
+"""replacement_timeout, noop_out_interval, noop_out_timeout [s]. What waits for a lost target fails then; a
+trial has failed before. open-iscsi's own are 120, 5 and 5 s, and a busy target may need longer to reply to a NOP."""
+NVME_TIMEOUTS = ("60", "5", "2")
+"""ctrl_loss_tmo, keep_alive_tmo, reconnect_delay [s]. Linux waits 600 s."""
+NBD_TIMEOUT = "60"
+"""Of a request [s]. Linux waits for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """How a kernel connects to an export."""
+
+    actions: tuple[Run, ...]
+    find: tuple[str, ...]
+    """Script that finds the disk then, with its words."""
+    show_timeouts: tuple[str, ...]
+    """Script that shows the timeouts of the session, with its words."""
+    timeouts: str
+    """What it must show."""
 
 
 def kernel_disk(
@@ -29,39 +54,44 @@ def kernel_disk(
 ) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
     """Return what connects a machine's kernel to an exported volume, and what is read back of it."""
     node = node_of(name, prefix)
-    connect, words = _connected(machine, name, volume, portal, prefix)
-    find = Command(("sh", "-c", *words))
+    made = _connected(machine, name, volume, portal, prefix)
+    find, words = Command(("sh", "-c", *made.find)), made.find
+    timeouts = Reading(Command(("sh", "-c", *made.show_timeouts)), Value())
     size = Reading(Command(("blockdev", "--getsize64", node)), Value())
     actions = (
-        *connect,
+        *made.actions,
         Run(Command(("sh", "-c", AWAIT_DISK, *words))),
         Run(
             Command(("ln", "-s", "-f", FOUND, node)), Command(("rm", "-f", node)), find=Reading(find, Value())
         ),
     )
-    return actions, (Expectation(size, str(volume.size), f"size of disk {name} of {machine}"),)
+    return actions, (
+        Expectation(size, str(volume.size), f"size of disk {name} of {machine}"),
+        Expectation(timeouts, made.timeouts, f"timeouts [s] of the session of disk {name} of {machine}"),
+    )
 
 
-def _connected(
-    machine: str, name: str, volume: Volume, portal: Portal, prefix: str
-) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """Return what connects, and the script, with its words, that finds the disk then."""
+def _connected(machine: str, name: str, volume: Volume, portal: Portal, prefix: str) -> Connected:
     address, port = portal
     match volume.export:
         case "nvme-tcp":
             target = subsystem_name(name)
-            do = Command(("sh", "-c", CONNECT_NVME, target, address, host_name(machine), str(port)))
-            return (Run(do, Command(("sh", "-c", DISCONNECT_NVME, target))),), (FIND_NVME, target)
+            do = Command(
+                ("sh", "-c", CONNECT_NVME, target, address, host_name(machine), str(port), *NVME_TIMEOUTS)
+            )
+            undo = Command(("sh", "-c", DISCONNECT_NVME, target))
+            show = (SHOW_NVME_TIMEOUTS, target)
+            return Connected((Run(do, undo),), (FIND_NVME, target), show, " ".join(NVME_TIMEOUTS))
         case "nbd":
             kept = f"{RUN}/{prefix}{name}.nbd"
-            do = Command(("sh", "-c", CONNECT_NBD, name, address, kept, str(port)))
-            return (Run(do, Command(("sh", "-c", DISCONNECT_NBD, kept))),), (FIND_NBD, kept)
+            do = Command(("sh", "-c", CONNECT_NBD, name, address, kept, str(port), NBD_TIMEOUT))
+            undo = Command(("sh", "-c", DISCONNECT_NBD, kept))
+            return Connected((Run(do, undo),), (FIND_NBD, kept), (SHOW_NBD_TIMEOUT, kept), NBD_TIMEOUT)
         case _:
             target, at = target_name(name), f"{address}:{port}"
             chap = ("", "") if volume.chap is None else (volume.chap.user, volume.chap.secret)
             daemon = Run(Command(("sh", "-c", START_ISCSID, initiator_name(machine))))
-            login = Command(("sh", "-c", LOGIN, target, at, *chap))
-            return (
-                (daemon, Run(login, Command(("sh", "-c", LOGOUT, target, at)))),
-                (FIND_ISCSI, target),
-            )
+            login = Command(("sh", "-c", LOGIN, target, at, *chap, *ISCSI_TIMEOUTS))
+            actions = (daemon, Run(login, Command(("sh", "-c", LOGOUT, target, at))))
+            show = (SHOW_ISCSI_TIMEOUTS, target)
+            return Connected(actions, (FIND_ISCSI, target), show, " ".join(ISCSI_TIMEOUTS))

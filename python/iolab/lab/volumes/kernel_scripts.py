@@ -86,12 +86,22 @@ START_ISCSID = (
 """open-iscsi's daemon, under this name."""
 LOGIN = (
     'set -e; target=$0 portal=$1 user=$2 secret=$3; node="iscsiadm -m node -T $target -p $portal"; $node -o new;'
-    ' $node -o update -n node.startup -v manual; if [ -n "$user" ]; then'
+    ' $node -o update -n node.startup -v manual; $node -o update -n node.session.timeo.replacement_timeout -v "$4";'
+    ' $node -o update -n "node.conn[0].timeo.noop_out_interval" -v "$5";'
+    ' $node -o update -n "node.conn[0].timeo.noop_out_timeout" -v "$6"; if [ -n "$user" ]; then'
     " $node -o update -n node.session.auth.authmethod -v CHAP;"
     ' $node -o update -n node.session.auth.username -v "$user";'
     ' $node -o update -n node.session.auth.password -v "$secret"; fi; $node --login'
 )
-"""Logs in to this target at this portal and to no other; user and secret of CHAP, empty: none."""
+"""Logs in to this target at this portal and to no other; user and secret of CHAP, empty: none. Then
+replacement_timeout, noop_out_interval and noop_out_timeout."""
+SHOW_ISCSI_TIMEOUTS = (
+    "for session in /sys/class/iscsi_session/session*; do"
+    ' [ "$(cat "$session/targetname" 2>/dev/null)" = "$0" ] || continue;'
+    ' for line in "$session"/device/connection*/iscsi_connection/*; do'
+    ' echo $(cat "$session/recovery_tmo" "$line/recv_tmo" "$line/ping_tmo"); done; done'
+)
+"""Shows the same of a session with this target, as the kernel has them."""
 LOGOUT = (
     'iscsiadm -m session 2>/dev/null | grep -qF " $0 " || exit 0; iscsiadm -m node -T "$0" -p "$1" --logout;'
     ' iscsiadm -m node -T "$0" -p "$1" -o delete; ! iscsiadm -m session 2>/dev/null | grep -qF " $0 "'
@@ -104,7 +114,12 @@ FIND_ISCSI = (
 """Prints the disk of a session with this target."""
 CONNECT_NVME = (
     "set -e; modprobe nvme-tcp;"
-    ' echo "transport=tcp,traddr=$1,trsvcid=$3,nqn=$0,hostnqn=$2" >/dev/nvme-fabrics'
+    ' echo "transport=tcp,traddr=$1,trsvcid=$3,nqn=$0,hostnqn=$2,ctrl_loss_tmo=$4,keep_alive_tmo=$5,reconnect_delay=$6"'
+    " >/dev/nvme-fabrics"
+)
+SHOW_NVME_TIMEOUTS = (
+    'for way in /sys/class/nvme/nvme*; do [ "$(cat "$way/subsysnqn" 2>/dev/null)" = "$0" ] || continue;'
+    ' echo $(cat "$way/ctrl_loss_tmo" "$way/kato" "$way/reconnect_delay"); done'
 )
 DISCONNECT_NVME = (
     'for way in /sys/class/nvme/nvme*; do [ "$(cat "$way/subsysnqn" 2>/dev/null)" = "$0" ] || continue;'
@@ -118,10 +133,12 @@ FIND_NVME = (
 """Prints the disk of a subsystem."""
 CONNECT_NBD = (
     'set -e; modprobe nbd; for disk in /sys/block/nbd*; do [ ! -e "$disk/pid" ] || continue;'
-    ' nbd-client -N "$0" "$1" "$3" "/dev/${disk##*/}" >&2; echo "${disk##*/}" >"$2"; exit 0; done;'
+    ' nbd-client -N "$0" -t "$4" "$1" "$3" "/dev/${disk##*/}" >&2; echo "${disk##*/}" >"$2"; exit 0; done;'
     ' echo "every nbd device is in use" >&2; exit 1'
 )
-"""Connects to an export at an address and a port (`$3`); `$2` keeps which device it is."""
+"""Connects to an export at an address and a port (`$3`), with a timeout of requests (`$4`); `$2` keeps which device it
+is."""
+SHOW_NBD_TIMEOUT = 'disk=$(cat "$0") && echo $(($(cat "/sys/block/$disk/queue/io_timeout") / 1000))'
 DISCONNECT_NBD = '[ ! -e "$0" ] || { nbd-client -d "/dev/$(cat "$0")" >&2; rm -f "$0"; }'
 FIND_NBD = (
     'disk=$(cat "$0" 2>/dev/null); [ -n "$disk" ] && [ -e "/sys/block/$disk/pid" ] && echo "/dev/$disk"'

@@ -14,6 +14,7 @@ from iolab.lab.volumes.kernel_scripts import (
     START_LIO,
     START_NVMET,
 )
+from iolab.lab.volumes.scripts import SHOW_PROCESS
 
 NBD_PORT = 10809
 """Of NBD (registered with IANA)."""
@@ -87,12 +88,12 @@ def nvmet(export: Export) -> Made:
 
 
 def nbd(export: Export, pid_file: str) -> Made:
-    """Return a server of qemu-nbd."""
+    """Return a server of qemu-nbd. It serves two: the initiator, and a handshake that asks whether it still answers."""
     buffered = export.in_memory or export.volume.cache == "buffered"
     served = Command(
         (
             "qemu-nbd",
-            *("--fork", "--persistent", "--shared", "1", "--format", "raw"),
+            *("--fork", "--persistent", "--shared", "2", "--format", "raw"),
             *("--cache", "writeback" if buffered else "none"),
             *("--bind", export.address, "--port", str(export.port), "--export-name", export.name),
             *("--pid-file", pid_file, export.path),
@@ -100,5 +101,5 @@ def nbd(export: Export, pid_file: str) -> Made:
         export.netns,
     )
     end = Command(("sh", "-c", END_BY_PID_FILE, pid_file))
-    shown = Reading(Command(("sh", "-c", 'kill -0 "$(cat "$0")" && echo runs', pid_file)), Value())
+    shown = Reading(Command(("sh", "-c", SHOW_PROCESS, pid_file)), Value())
     return (Run(served, end),), (Expectation(shown, "runs", f"server of volume {export.name}"),)

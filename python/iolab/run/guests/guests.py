@@ -5,7 +5,7 @@ start.py. The channel to a guest's agent, its console and its monitor are relays
 a guest is a guest as any other.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
@@ -90,14 +90,17 @@ class Guests:
         """
         return self._workers.submit(self._try, guest, parent)
 
-    def stop(self, names: Iterable[str]) -> None:
-        """End guests, and those that run on them; each undoes what it can before, and tells what it cannot."""
+    def stop(self, names: Iterable[str], hung: Collection[str] = ()) -> None:
+        """End guests, and those that run on them; each undoes what it can before, and tells what it cannot.
+
+        Those that are `hung` are not asked to.
+        """
         ending = set(names)
         for name, running in self._running.items():  # each after its parent
             if running.parent in ending:
                 ending.add(name)
         chosen = [self._running[name] for name in reversed(self._running) if name in ending]
-        self._undo_in(chosen)
+        self._undo_in([one for one in chosen if one.guest.name not in hung])
         for running in chosen:
             self._agents.drop(running.guest.name)
         left = [one for one in chosen if one.parent not in ending and one.parent in self._agents]

@@ -7,7 +7,7 @@ in a guest goes with the guest.
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
@@ -105,15 +105,17 @@ class StandingLab:
         found = ((one, mismatch(one, texts[kernel, one.reading.source])) for kernel, one in expected)
         return [(one, difference) for one, difference in found if difference]
 
-    def take_down(self) -> None:
+    def take_down(self, hung: Collection[str] = ()) -> None:
         """Undo everything: guests end first, then namespaces go, for the kernel takes what is in them along.
+
+        `hung`: guests on which something waits for ever; they are powered off as they are.
 
         Raises:
             LabError: something could not be undone.
         """
         standing, self._standing = self._standing, ()
         troubles = self._undo_first(standing)
-        self.guests.stop(self.guests.running)
+        self.guests.stop(self.guests.running, hung)
         self._stop(list(self._started))
         self.napi.forget()
         self._interrupts.forget()

@@ -25,7 +25,7 @@ from iolab.trial.disk.layers import look
 from iolab.trial.disk.ledger import Counted, LayerName, Ledger, rows_of, steps
 from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, Reaches, run_on_disk, worked_on
 from iolab.trial.disk.section_runs import job_of, passes_cache, runs_of, way_of
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
@@ -37,8 +37,11 @@ FILE = "iolab.fio"
 """What is written and read on a disk with a file system."""
 FOLDER = "fio"
 """Of the agent, for fio's logs."""
-TAKE = 'tail -v -n +1 "$0" "$@" && rm -f "$0" "$@"'
-"""Reads fio's logs and removes them: the next run would be appended."""
+TAKE = (
+    'for log in "$0" "$@"; do [ ! -L "$log" ] && [ -f "$log" ] || { echo "$log is no plain file" >&2; exit 1; }; done'
+    ' && tail -v -n +1 "$0" "$@" && rm -f "$0" "$@"'
+)
+"""Reads fio's logs and removes them: the next run would be appended. No link is followed."""
 SHORT_RATIO = 0.01
 """A rate of which more than this was not begun is another rate than the one that was offered."""
 
@@ -69,7 +72,8 @@ class Fio:
         self._in_file = disk.fs is not None and measure.profile != "hdparm"
         node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
         self._target = f"{folder}/{FILE}" if self._in_file else node
-        self._worked_on, self._patience = WorkedOn(measure.on, node), patience
+        self._reaches = Reaches(folders=(folder,)) if self._in_file else Reaches(devices=(node,))
+        self._worked_on, self._patience = worked_on(site, measure.on, disk), patience
         self._prepared: tuple[CommandRecord, ...] = ()
 
     def fill(self) -> None:
@@ -84,7 +88,7 @@ class Fio:
         twice = 2 if self._measure.profile == "steady-state" else 1
         text = fill_job(self._target, size_of(self._measure), twice)
         argv = ("fio", "--eta=never", "-")
-        done = self._succeeded(self._run(argv, text), "filling what is measured")
+        done = self._succeeded(self._run(argv, text, self._reaches), "filling what is measured")
         self._prepared = (recorded(self._measure.on, self._kernel, argv, done),)
 
     def run(self, device: Residency | None) -> Ran:
@@ -141,7 +145,7 @@ class Fio:
     def clear(self) -> None:
         """Take the file away. Raises AgentError."""
         if self._in_file:
-            self._agent.run(("rm", "-f", self._target))
+            run_on_disk(self._agent, self._worked_on, ("rm", "-f", self._target), patience=self._patience)
 
     def _is_written(self) -> bool:
         """Tell whether every block of a bare disk was written: when its volume was made, and none was given back since.
@@ -172,7 +176,7 @@ class Fio:
             *(("--readonly",) if job.read_only else ()),
             "-",
         )
-        done = self._succeeded(self._run(argv, job.text), "measuring")
+        done = self._succeeded(self._run(argv, job.text, self._with_logs(logs)), "measuring")
         paths = _log_paths(job, logs)
         log = self._succeeded(run_to_end(self._agent, ("sh", "-c", TAKE, *paths)), "reading its logs")
         try:
@@ -186,8 +190,11 @@ class Fio:
             job, record, done.stdout, log.stdout, by_day if job.sections else done.begin_ns, accesses
         )
 
-    def _run(self, argv: tuple[str, ...], text: str) -> CommandResult:
-        return run_on_disk(self._agent, self._worked_on, argv, text, self._patience)
+    def _run(self, argv: tuple[str, ...], text: str, reaches: Reaches) -> CommandResult:
+        return run_on_disk(self._agent, self._worked_on, argv, text, self._patience, reaches)
+
+    def _with_logs(self, logs: str) -> Reaches:
+        return replace(self._reaches, folders=(*self._reaches.folders, logs))
 
     def _succeeded(self, done: CommandResult, what: str) -> CommandResult:
         if not done.succeeded:

@@ -19,7 +19,7 @@ from iolab.statements.disk_warnings import AcknowledgedLost
 from iolab.trial.disk.own import Verified, own_figures, parse_own
 from iolab.trial.disk.programs import own_program
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, run_on_disk, worked_on
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
@@ -32,6 +32,8 @@ DEFAULT_BYTES = 16 << 20
 """Of the disk that are stamped: written within seconds, before a kernel writes them out by itself."""
 RUN_DIGITS = 15
 """Of a random number in hexadecimal digits, which then fits 64 bits."""
+DESCRIPTOR = 3
+"""Under which the program finds the disk, opened for it alone."""
 ACKNOWLEDGED, KEPT = "disk_blocks_acknowledged", "disk_blocks_kept"
 
 
@@ -45,9 +47,11 @@ def run_flush_check(site: Site, measure: DiskMeasure, disk: Disk, patience: Pati
     volume, kernel = site.lab.volumes[disk.volume], kernel_of(site.lab, measure.on)
     agent, holder = site.agent_of(kernel), site.agent_of(holder_of(site.lab, volume))
     stamp = stamps_of(site.lab, measure, disk, _random_number(agent))
+    claimed = {"kind": "claimed", "path": node_of(disk.volume, NAME_PREFIX)}
+    passed = {"fd": DESCRIPTOR, "open": {**claimed, "serial": known_as(site.lab, measure.on, disk)}}
     argv, request = (own_program(agent), "disk"), json.dumps({"program": "stamp", **stamp})
-    worked_on = WorkedOn(measure.on, node_of(disk.volume, NAME_PREFIX))
-    done = run_on_disk(agent, worked_on, argv, request, patience)
+    on_disk = worked_on(site, measure.on, disk)
+    done = run_on_disk(agent, on_disk, argv, request, patience, passed=[passed])
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}, writing stamped blocks: {done.complaint}")
     acknowledged = acknowledged_of(done.stdout)
@@ -76,14 +80,8 @@ def run_flush_check(site: Site, measure: DiskMeasure, disk: Disk, patience: Pati
 def stamps_of(lab: Lab, measure: DiskMeasure, disk: Disk, run: int) -> dict[str, Json]:
     """Return which blocks of a disk are stamped; `run` is a number that no other run has."""
     size = min(measure.size or DEFAULT_BYTES, lab.volumes[disk.volume].size)
-    target: dict[str, Json] = {
-        "kind": "device",
-        "device": node_of(disk.volume, NAME_PREFIX),
-        "serial": known_as(lab, measure.on, disk),
-        "claim": True,
-    }
     return {
-        "target": target,
+        "target": {"kind": "opened", "descriptor": DESCRIPTOR},
         "run": run,
         "block_bytes": BLOCK_BYTES,
         "blocks": size // BLOCK_BYTES,

@@ -10,7 +10,7 @@ from iolab.experiment.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
-from iolab.lab.volumes.places import RUN, door_of, holder_of, node_of, volume_path
+from iolab.lab.volumes.places import door_of, holder_of, nbd_pid_file, node_of, volume_path
 from iolab.trial.disk.figures import NS_PER_S
 from iolab.trial.disk.ledger import Counted, LayerName, Row
 from iolab.trial.disk.verdict import Line
@@ -18,13 +18,15 @@ from iolab.trial.lab_access import Site
 
 SECTOR = 512
 """Of the block layer's counters (Documentation/block/stat) [bytes]."""
-SHOW_DEVICE = (
+DEVICE = (
     'disk=$(basename "$(readlink -f "$0")"); set -- "/sys/class/block/$disk/stat"; case $disk in nvme*n*)'
     ' for path in /sys/block/"${disk%n*}"c*"n${disk##*n}"/stat; do [ ! -e "$path" ] || set -- "$path"; done ;; esac;'
-    ' cat "$1"'
 )
 """Of an NVMe namespace that may have several paths (nvme0n1) the path is counted (nvme0c0n1): the whole was
 not in a kernel 6.1."""
+SHOW_DEVICE = DEVICE + ' cat "$1"'
+FIND_STATISTICS = DEVICE + ' readlink -f "$1"'
+"""Prints where a disk is counted (Documentation/block/stat), whatever name it has."""
 SHOW_LOOP = 'cat "/sys/class/block/$(basename "$(losetup -n -O NAME -j "$0" | head -n 1)")/stat"'
 SHOW_PROCESS = 'cat "/proc/$(cat "$0")/io"'
 
@@ -115,8 +117,7 @@ def _target(site: Site, disk: Disk) -> Iterator[Source]:
     if site.lab.machines[volume.on or ""].kind == "vm":
         return  # its file lies in memory: no block of it reaches a disk
     socket = control_socket(disk.volume, NAME_PREFIX)
-    nbd = f"{RUN}/{NAME_PREFIX}{disk.volume}.qemu-nbd"
-    pid_file = nbd if volume.export == "nbd" else f"{socket}.pid"
+    pid_file = nbd_pid_file(disk.volume, NAME_PREFIX) if volume.export == "nbd" else f"{socket}.pid"
     yield Source("target", holder, None, ("sh", "-c", SHOW_PROCESS, pid_file), of_process)
 
 

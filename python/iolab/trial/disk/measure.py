@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json
@@ -13,10 +14,11 @@ from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
 from iolab.record.metric import Metrics
-from iolab.statements.caches import ProgramCache
+from iolab.statements.caches import ProgramCache, StoreCache, TargetCache
 from iolab.statements.warnings import Warning
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
+from iolab.trial.disk.causes import IN_ENGLISH, cause_of
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
 from iolab.trial.disk.flush_check import run_flush_check
@@ -39,19 +41,18 @@ from iolab.trial.disk.ledger import (
 from iolab.trial.disk.own import Residency, parse_own
 from iolab.trial.disk.programs import own_program, run_program
 from iolab.trial.disk.ran import Ran, run_to_end
-from iolab.trial.disk.run_on_disk import PATIENCE, Patience
+from iolab.trial.disk.run_on_disk import PATIENCE, Patience, WorkedOn, run_on_disk, worked_on
 from iolab.trial.disk.section_runs import job_of, passes_cache, sections_of, way_of
 from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
+from iolab.trial.failed import Failed, LabUnusable
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 from iolab.trial.other_work.disturbed import disturbed
 from iolab.trial.other_work.look import work_done
 from iolab.trial.other_work.work import Work
 
-FLUSH_TIMEOUT_MS = 120_000
-"""A gigabyte in memory on its way to a slow disk."""
 FLUSHES = 3
 """A journal commits every five seconds: it does not come between each of three flushes and the look."""
 Running = Callable[[Residency | None], Ran]
@@ -76,21 +77,37 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     """Measure once.
 
     Raises:
+        LabUnusable: the disk failed, and what is known of why is stated.
         TrialFailed: the program failed, or its output is not to be understood.
         AgentLost: the agent is gone.
     """
     disk = site.lab.machines[measure.on].disks[0]
+    try:
+        return _measured(site, measure, disk, patience)
+    except Failed:
+        raise
+    except TrialFailed as error:
+        cause = cause_of(site, measure.on, disk, measure.program, str(error), patience.ask_ms)
+        if cause is None:
+            raise
+        raise cause from error
+
+
+def _measured(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Measured:
     layers = layers_of(site.lab, measure.on, disk)
+    look_at = partial(_look, site, worked_on(site, measure.on, disk), patience)
     try:
         with _ready(site, measure, disk, patience) as run:
-            device = _device_dropped(site, measure, disk)
-            before = [_look(site, layer, drop=True) for layer in layers]
+            device = (
+                look_at(device_of(site.lab, measure.on, disk), drop=True) if reads_device(measure) else None
+            )
+            before = [look_at(layer, drop=True) for layer in layers]
             began = _reached(site, measure.on, disk)
             ran = run(device)
             ended = _reached(site, measure.on, disk)
             after = flushed(
-                lambda: _flush(site, measure.on, disk),
-                lambda: [_look(site, layer, drop=False) for layer in layers],
+                lambda: _flush(site, measure.on, disk, patience),
+                lambda: [look_at(layer, drop=False) for layer in layers],
             )
             offer, session = offered(site, disk), agreed(site, measure.on, disk)
     except Refused as error:
@@ -151,11 +168,12 @@ def flushed(flush: Callable[[], None], look: Callable[[], list[Residency | None]
     return after
 
 
-def _flush(site: Site, machine: str, disk: Disk) -> None:
+def _flush(site: Site, machine: str, disk: Disk, patience: Patience) -> None:
     """Ask the disk to keep what was written to it; what its layers have not written then, a crash would lose."""
     whole = ("sync", "-f", mount_of(disk.volume, NAME_PREFIX))
     command = whole if disk.fs is not None else ("sync", node_of(disk.volume, NAME_PREFIX))
-    done = site.agent_of(kernel_of(site.lab, machine)).run(command, timeout_ms=FLUSH_TIMEOUT_MS)
+    agent = site.agent_of(kernel_of(site.lab, machine))
+    done = run_on_disk(agent, worked_on(site, machine, disk), (*IN_ENGLISH, *command), patience=patience)
     if not done.succeeded:
         raise TrialFailed(f"flushing disk {disk.volume} of {machine}: {done.complaint}")
 
@@ -209,8 +227,11 @@ def _ready(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> 
     try:
         fio.fill()
         yield fio.run
+    except LabUnusable:
+        raise
     except TrialFailed:
-        fio.clear()
+        with suppress(TrialFailed):
+            fio.clear()
         raise
     # Not where a run is interrupted: its lab goes, and nothing can be unlinked on a disk that hangs.
     fio.clear()
@@ -223,19 +244,18 @@ def _concluded(site: Site, measure: DiskMeasure, ran: Ran, readings: Readings) -
     return Concluded(series=ran.series(own[0].observations[0].begin_ns))
 
 
-def _device_dropped(site: Site, measure: DiskMeasure, disk: Disk) -> Residency | None:
-    """Return what the cache has of the disk itself, after it was dropped; None: no matter, or nobody could look."""
-    if not reads_device(measure):
-        return None
-    return _look(site, device_of(site.lab, measure.on, disk), drop=True)
-
-
-def _look(site: Site, layer: Layer, *, drop: bool) -> Residency | None:
+def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop: bool) -> Residency | None:
     """Look what a cache has, dropped first or not; None: nobody could."""
     agent = site.agent_of(layer.kernel)
-    asked = json.dumps({"program": "cool", "path": layer.path, "drop": drop})
+    asked, argv = (
+        json.dumps({"program": "cool", "path": layer.path, "drop": drop}),
+        (own_program(agent), "disk"),
+    )
     try:
-        done = run_to_end(agent, (own_program(agent), "disk"), asked)
+        if isinstance(layer.about, StoreCache | TargetCache):
+            done = run_to_end(agent, argv, asked)
+        else:  # to open it is to ask the disk, which may hang
+            done = run_on_disk(agent, disk, argv, asked, patience)
         return parse_own(done.stdout).cache if done.succeeded else None
     except (Refused, ValueError):
         return None

@@ -25,7 +25,6 @@ REMOVE = (
     'rmdir "$0"'
 )
 """A cgroup can be removed a moment after its last process has ended."""
-ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +45,23 @@ def memory_of(measure: DiskMeasure) -> int | None:
 
 
 @contextmanager
-def limited(agent: Agent, memory_bytes: int | None) -> Iterator[tuple[str, ...] | None]:
-    """Limit the memory of a program for the time of the block; give the words that stand before it.
+def limited(agent: Agent, memory_bytes: int | None) -> Iterator[str | None]:
+    """Make a control group for the time of the block that limits the memory of a program; give its folder.
 
-    No words where all of the memory is asked for; None where the kernel, or the rights of its user, do not allow it.
+    Empty where all of the memory is asked for; None where the kernel, or the rights of its user, do not allow it.
 
     Raises:
         AgentError: the agent is gone.
     """
     if memory_bytes is None:
-        yield ()
+        yield ""
         return
     try:
         cgroup = _made(agent, memory_bytes)
     except Refused:
         cgroup = None
     try:
-        yield None if cgroup is None else ("sh", "-c", ENTER, cgroup.folder)
+        yield None if cgroup is None else cgroup.folder
     finally:
         agent.undo(keys=[KEY])
 

@@ -65,12 +65,20 @@ class Verified(_Part):
     first_bad: tuple[Count, ...]
 
 
+class Answer(_Part):
+    """How the server behind a disk answered."""
+
+    condition: Literal["answers", "stopped", "gone", "refused", "silent", "foreign"]
+    pid: Count | None = None
+
+
 class OwnReport(_Part):
     """Everything that one request gives."""
 
     phases: tuple[Phase, ...]
     cache: Residency | None = None
     verified: Verified | None = None
+    answer: Answer | None = None
 
 
 def request_of(measure: DiskMeasure, node: str, folder: str, behind: Sequence[str] = ()) -> dict[str, Json]:

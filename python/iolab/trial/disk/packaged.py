@@ -40,7 +40,7 @@ def argv_of(measure: DiskMeasure, node: str, folder: str, size_bytes: int) -> tu
     mebibytes = size_bytes // MIB
     files = 16 if measure.files is None else measure.files // 1024
     sizes = ("-s", f"{mebibytes}M", "-r", str(mebibytes // 2), "-n", str(files))
-    return ("bonnie++", "-q", "-u", "root", "-d", folder, *sizes)
+    return ("bonnie++", "-q", "-d", folder, *sizes)
 
 
 def parse_hdparm(text: str) -> tuple[DiskFigure, ...]:

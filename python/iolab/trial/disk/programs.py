@@ -15,7 +15,7 @@ from iolab.trial.disk.memory_limit import limited, memory_of
 from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
 from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
 from iolab.trial.disk.ran import Ran, recorded
-from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, Reaches, run_on_disk, worked_on
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
@@ -37,15 +37,21 @@ def run_program(
     request = json.dumps(request_of(measure, node, folder, behind)) if own else ""
     argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
     memory = memory_of(measure)
-    with limited(agent, memory) as before:
-        done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request, patience, before or ())
+    with limited(agent, memory) as cgroup:
+        reaches = Reaches(
+            devices=(node,) if measure.program == "hdparm" else (),
+            folders=() if measure.program == "hdparm" else (folder,),
+            files=behind,
+            cgroup=cgroup or None,
+        )
+        done = run_on_disk(agent, worked_on(site, measure.on, disk), argv, request, patience, reaches)
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
     short = too_short(done.stdout) if argv[0] == "bonnie++" else ()
     return Ran(
         figures=_figures(measure, done.stdout, size, own=own),
         proved=program_proved(
-            measure, parse_own(done.stdout) if own else None, device, None if before is None else memory
+            measure, parse_own(done.stdout) if own else None, device, None if cgroup is None else memory
         ),
         commands=(recorded(measure.on, kernel, argv, done),),
         said={"request": request, "output": done.stdout, "messages": done.stderr},
@@ -53,7 +59,7 @@ def run_program(
             *((PhasesTooShort(program=measure.program, phases=short),) if short else ()),
             *(
                 (MemoryNotLimited(machine=measure.on, memory_bytes=memory),)
-                if memory and before is None
+                if memory and cgroup is None
                 else ()
             ),
         ),

@@ -1,20 +1,39 @@
-"""A program that works on a disk, run to its end, or until it is clear that it will not come: the disk stands still."""
+"""A program that works on a disk, run to its end, or until it is clear that it will not come: the disk stands still.
+
+The watchdog of all protocols. It counts what the disk completes (/sys/block/DISK/stat). Where that stands still, the
+servers behind the disk are asked whether they still answer (`servers`): one that does not fails the trial. A disk whose
+servers answer may be slow.
+"""
 
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Protocol
 
-from iolab.agent.client import Agent, Refused
-from iolab.agent.messages import CommandResult, ProcessEnded
+from iolab.agent.client import Agent, Pending, Refused
+from iolab.agent.messages import CommandResult, Json, ProcessEnded
 from iolab.errors import AgentError
+from iolab.experiment.machines import Disk
+from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.volumes.places import node_of
 from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
+from iolab.statements.storage import DiskServer, DiskServerSilent, ProcessGone, ProcessStopped
+from iolab.trial.disk.causes import check_attached
+from iolab.trial.disk.layers import FIND_STATISTICS
 from iolab.trial.disk.ran import CAPTURE_BYTES
-from iolab.trial.failed import Failed
+from iolab.trial.disk.servers import Silent, ask, end, servers_of
+from iolab.trial.failed import Failed, LabUnusable
+from iolab.trial.lab_access import Site
 
 PROCESS = "disk-program"
 END_GRACE_MS = 1_000
+END_LIMIT_S = 8.0
+"""For a program to end: its grace, and what a killed one may take."""
+HUNG_LIMIT_S = 2.0
+"""The same where its disk has lost its server: in a guest it may wait for ever, and the guest is powered off."""
 NS_PER_MS = 1_000_000
-SHOW_STATISTICS = 'cat "/sys/class/block/$(basename "$(readlink -f "$0")")/stat"'
-"""Of the kernel's Documentation/block/stat.rst, whatever name the disk has."""
+NS_PER_S = 1_000_000_000
 COMPLETED, IN_FLIGHT = (0, 4, 11, 15), 8
 """Columns: reads, writes, discards and flushes that are done; requests that are under way."""
 
@@ -23,16 +42,73 @@ COMPLETED, IN_FLIGHT = (0, 4, 11, 15), 8
 class Patience:
     """How long a program is waited for."""
 
-    look_ms: int = 10_000
+    look_ms: int = 1_000
     """From one look at the disk to the next."""
-    still_looks: int = 12
-    """A disk that answered nothing for so many looks never will: open-iscsi too gives a session up after 120 s."""
-    most_looks: int = 180
-    """Beyond half an hour a program is called stuck."""
+    ask_ns: int = 5 * NS_PER_S
+    """A disk that has completed nothing for so long has its servers asked, and again each time after that."""
+    ask_ms: int = 3_000
+    """For them to answer."""
+    still_ns: int = 20 * NS_PER_S
+    """A disk that has completed nothing for so long, and whose server does not answer, never will."""
+    slow_ns: int = 120 * NS_PER_S
+    """The same of a disk whose servers answer: open-iscsi too gives a session up after 120 s."""
+    longest_ns: int = 1_800 * NS_PER_S
+    """Beyond it a program is called stuck."""
 
 
 PATIENCE = Patience()
 """With every trial of a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaches:
+    """What a disk program may reach; the fields are those of the protocol (contract, process.start)."""
+
+    devices: tuple[str, ...] = ()
+    """Block devices that it reads and writes."""
+    folders: tuple[str, ...] = ()
+    """Folders in which it makes files."""
+    files: tuple[str, ...] = ()
+    """Files that it reads."""
+    cgroup: str | None = None
+    """The control group that limits its memory."""
+
+
+NOTHING = Reaches()
+
+
+class Servers(Protocol):
+    """The servers behind a disk."""
+
+    def ask(self, timeout_ms: int) -> Sequence[Silent]:
+        """Return those that do not answer."""
+
+    def end(self) -> None:
+        """Kill their processes."""
+
+    def check_attached(self) -> None:
+        """Look that the disk is what it should be. Raises LabUnusable, AgentError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServersOfDisk:
+    """The servers behind a disk of a standing lab."""
+
+    site: Site
+    machine: str
+    disk: Disk
+
+    def ask(self, timeout_ms: int) -> tuple[Silent, ...]:
+        """Return those that do not answer."""
+        return ask(self.site, servers_of(self.site, self.machine, self.disk), timeout_ms)
+
+    def end(self) -> None:
+        """Kill their processes."""
+        end(self.site, servers_of(self.site, self.machine, self.disk))
+
+    def check_attached(self) -> None:
+        """Look that a loop device is attached to its volume. Raises LabUnusable, AgentError."""
+        check_attached(self.site, self.machine, self.disk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +119,10 @@ class WorkedOn:
     """Whose it is."""
     node: str
     """Where its kernel has it."""
+    servers: Servers
+    """Behind it."""
+    guest: str | None = None
+    """Kernel of a guest, which can be powered off; None: it is a host's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,52 +135,151 @@ class DiskProgress:
     """Requests that it has not answered."""
 
 
+@dataclass
+class Watchdog:
+    """Decides, from one look to the next, whether a disk stands still for good. Time is an argument."""
+
+    patience: Patience
+    moved_ns: int
+    """When the disk last completed something [ns]."""
+    progress: DiskProgress | None = None
+    """At the last look."""
+    asked_ns: int = 0
+    """When servers were last asked [ns]."""
+    silent: frozenset[DiskServer] = field(default_factory=frozenset)
+    """Those that did not answer then."""
+
+    def look(self, now_ns: int, progress: DiskProgress | None) -> None:
+        """Take what a disk has completed by now; None: nothing says it."""
+        if progress is None:
+            return
+        if self.progress is None or progress.completed != self.progress.completed:
+            self.moved_ns, self.silent = now_ns, frozenset()
+        self.progress = progress
+
+    def is_to_ask(self, now_ns: int) -> bool:
+        """Whether the servers are to be asked now."""
+        due = now_ns - max(self.moved_ns, self.asked_ns) >= self.patience.ask_ns
+        self.asked_ns = now_ns if due else self.asked_ns
+        return due
+
+    def answered(self, now_ns: int, silent: Sequence[Silent]) -> Silent | None:
+        """Take which servers did not answer; return the one for which the disk stands still.
+
+        One that has ended never answers again, one that is stopped may be continued. A connection that was not
+        answered is tried a second time: the host may have been busy.
+        """
+        before, self.silent = self.silent, frozenset(one.server.about for one in silent)
+        still = now_ns - self.moved_ns >= self.patience.still_ns
+        for one in silent:
+            sure = isinstance(one.condition, ProcessStopped) or one.server.about in before
+            if isinstance(one.condition, ProcessGone) or (still and sure):
+                return one
+        return None
+
+    def is_stuck(self, now_ns: int) -> bool:
+        """Whether requests have waited so long that even a slow disk would have completed one."""
+        waits = self.progress is not None and self.progress.in_flight > 0
+        return waits and now_ns - self.moved_ns >= self.patience.slow_ns
+
+
+def worked_on(site: Site, machine: str, disk: Disk) -> WorkedOn:
+    """Return the disk of a machine, with the servers behind it."""
+    kernel = kernel_of(site.lab, machine)
+    guest = kernel if kernel != HERE and site.lab.machines[kernel].kind == "vm" else None
+    return WorkedOn(machine, node_of(disk.volume, NAME_PREFIX), ServersOfDisk(site, machine, disk), guest)
+
+
 def run_on_disk(
     agent: Agent,
     disk: WorkedOn,
     argv: tuple[str, ...],
     request: str = "",
     patience: Patience = PATIENCE,
-    before: tuple[str, ...] = (),
+    reaches: Reaches = NOTHING,
+    passed: Sequence[Json] = (),
 ) -> CommandResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
 
-    `before`: words that stand before it, by which its memory is limited.
+    It reaches nothing of its machine but `reaches`, and `passed`, files that the agent opens for it (process.start).
 
     Raises:
-        Failed: the disk answers nothing any more, or the program does not end.
+        LabUnusable: a server behind the disk does not answer, and was ended, so that nothing waits for it; or the disk
+            is not attached to its volume any more.
+        Failed: the disk completes nothing any more, or the program does not end.
         AgentError: the agent refused it, or is gone.
     """
-    agent.start(PROCESS, (*before, *argv), stdin=request, capture_bytes=CAPTURE_BYTES)
+    disk.servers.check_attached()
+    confined = asdict(reaches)
+    started = agent.start(
+        PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES, confined=confined, files=passed
+    )
     try:
-        return _result(_awaited(agent, disk, argv[0], patience))
+        return _result(_awaited(agent, disk, argv[0], patience, started.begin_ns))
+    except LabUnusable:
+        disk.servers.end()
+        _stop(agent, 0, HUNG_LIMIT_S)
+        raise
     except BaseException:  # also where the run is interrupted: its lab could not be taken down beside it
-        with contextlib.suppress(AgentError):
-            # One that waits for the disk cannot even be killed: its end is the disk's business then.
-            agent.call("process.stop", {"id": PROCESS, "grace_ms": END_GRACE_MS})
+        # One that waits for the disk cannot even be killed: its end is the disk's business then.
+        _stop(agent, END_GRACE_MS, END_LIMIT_S)
         raise
 
 
-def _awaited(agent: Agent, disk: WorkedOn, program: str, patience: Patience) -> ProcessEnded:
-    """Wait for the program's end. Raises Failed, AgentError."""
-    still, before = 0, None
-    for _ in range(patience.most_looks):
-        if (ended := _ended(agent, patience.look_ms)) is not None:
+def _stop(agent: Agent, grace_ms: int, limit_s: float) -> None:
+    with contextlib.suppress(AgentError):
+        asked = {"id": PROCESS, "signal": "TERM" if grace_ms else "KILL", "grace_ms": grace_ms}
+        agent.begin("process.stop", asked).settled_within(limit_s)
+
+
+def _awaited(agent: Agent, disk: WorkedOn, program: str, patience: Patience, begin_ns: int) -> ProcessEnded:
+    """Wait for the program's end. Raises LabUnusable, Failed, AgentError."""
+    watchdog, path = Watchdog(patience, begin_ns), ""
+    while True:
+        ended = _ended(agent, disk, program, patience)
+        if ended is not None:
             return ended
-        now = progress_of(agent.run(("sh", "-c", SHOW_STATISTICS, disk.node)).stdout)
-        still = still + 1 if stands_still(before, now) else 0
-        if still >= patience.still_looks and now is not None:
-            raise Failed(
-                DiskStandsStill(
-                    program=program,
-                    machine=disk.machine,
-                    still_ns=still * patience.look_ms * NS_PER_MS,
-                    in_flight=now.in_flight,
-                )
+        path = path or agent.run(("sh", "-c", FIND_STATISTICS, disk.node)).stdout.strip()
+        now_ns = agent.ping()
+        watchdog.look(now_ns, _progress(agent, path))
+        if watchdog.is_to_ask(now_ns):
+            silent = disk.servers.ask(patience.ask_ms)
+            now_ns = agent.ping()
+            watchdog.look(now_ns, _progress(agent, path))  # it may have completed something meanwhile
+            found = watchdog.answered(now_ns, silent)
+            if found is not None:
+                raise _silent(disk, program, found, now_ns - watchdog.moved_ns, watchdog.progress)
+        if watchdog.is_stuck(now_ns) and watchdog.progress is not None:
+            still_ns, in_flight = now_ns - watchdog.moved_ns, watchdog.progress.in_flight
+            stuck = DiskStandsStill(
+                program=program, machine=disk.machine, still_ns=still_ns, in_flight=in_flight
             )
-        before = now
-    limit_ns = patience.most_looks * patience.look_ms * NS_PER_MS
-    raise Failed(ProgramTooLong(program=program, machine=disk.machine, limit_ns=limit_ns, said=""))
+            raise Failed(stuck)
+        if now_ns - begin_ns >= patience.longest_ns:
+            limit_ns = patience.longest_ns
+            raise Failed(ProgramTooLong(program=program, machine=disk.machine, limit_ns=limit_ns, said=""))
+
+
+def _silent(
+    disk: WorkedOn, program: str, found: Silent, still_ns: int, progress: DiskProgress | None
+) -> LabUnusable:
+    failure = DiskServerSilent(
+        program=program,
+        machine=disk.machine,
+        server=found.server.about,
+        condition=found.condition,
+        still_ns=still_ns,
+        in_flight=progress.in_flight if progress is not None else 0,
+    )
+    return LabUnusable(failure, frozenset() if disk.guest is None else frozenset({disk.guest}))
+
+
+def _progress(agent: Agent, path: str) -> DiskProgress | None:
+    """Return what a disk has completed; None: it is gone, or nothing counts it."""
+    try:
+        return progress_of(agent.call("setting.read", {"path": path})["value"]) if path else None
+    except Refused:
+        return None
 
 
 def progress_of(text: str) -> DiskProgress | None:
@@ -112,21 +291,34 @@ def progress_of(text: str) -> DiskProgress | None:
     return DiskProgress(tuple(numbers[at] for at in COMPLETED if at < len(numbers)), numbers[IN_FLIGHT])
 
 
-def stands_still(before: DiskProgress | None, now: DiskProgress | None) -> bool:
-    """Tell whether a disk had work at both looks, and did none of it."""
-    if before is None or now is None:
-        return False
-    return before.in_flight > 0 and now.in_flight > 0 and before.completed == now.completed
+def _ended(agent: Agent, disk: WorkedOn, program: str, patience: Patience) -> ProcessEnded | None:
+    """Wait until the next look; None: the program goes on.
 
-
-def _ended(agent: Agent, look_ms: int) -> ProcessEnded | None:
-    """Wait until the next look; None: the program goes on."""
+    Raises:
+        LabUnusable: the agent does not answer, for it is in a guest that hangs.
+    """
+    pending = agent.begin("process.wait", {"id": PROCESS, "timeout_ms": patience.look_ms})
+    _wait_for_agent(pending, disk, program, patience)
     try:
-        return agent.wait(PROCESS, look_ms)
+        return pending.read(ProcessEnded, patience.look_ms / 1000)
     except Refused as error:
         if not error.is_deadline:
             raise
         return None
+
+
+def _wait_for_agent(pending: Pending, disk: WorkedOn, program: str, patience: Patience) -> None:
+    """Wait until an agent answers; one of a guest that hangs does not."""
+    step_ns, waited_ns = 2 * patience.look_ms * NS_PER_MS, 0
+    while not pending.settled_within(step_ns / NS_PER_S):
+        waited_ns += step_ns
+        if waited_ns < patience.still_ns:
+            continue
+        silent = disk.servers.ask(patience.ask_ms)
+        if silent:
+            raise _silent(disk, program, silent[0], waited_ns, None)
+        if waited_ns > 2 * patience.still_ns:
+            return
 
 
 def _result(ended: ProcessEnded) -> CommandResult:

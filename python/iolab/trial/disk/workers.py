@@ -8,7 +8,7 @@ from iolab.experiment.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket
-from iolab.lab.volumes.places import RUN, door_of, holder_of
+from iolab.lab.volumes.places import door_of, holder_of, nbd_pid_file
 from iolab.trial.lab_access import Site
 
 SHOW_THREADS = (
@@ -94,6 +94,6 @@ def _processes(site: Site, machine: str, disk: Disk) -> Iterator[tuple[str, str,
     if volume.on is None or volume.export is None:
         return
     if volume.export == "nbd":
-        yield volume.on, holder_of(lab, volume), f"{RUN}/{NAME_PREFIX}{disk.volume}.qemu-nbd"
+        yield volume.on, holder_of(lab, volume), nbd_pid_file(disk.volume, NAME_PREFIX)
     elif volume.export == "iscsi" and not by_kernel(lab, volume):
         yield volume.on, holder_of(lab, volume), f"{control_socket(disk.volume, NAME_PREFIX)}.pid"

@@ -100,6 +100,7 @@ def test_a_target_listens_on_its_machines_address_and_lets_one_initiator_in() ->
     assert told[-1].endswith("--op bind --mode target --tid 1 --initiator-address 198.18.0.1")
     assert told[4].endswith("--bstype rdwr --bsoflags direct --backing-store /var/tmp/iolab-lun0")
     assert {one.what: one.expected for one in export.expect} == {
+        "target of volume lun0": "runs",
         "MaxRecvDataSegmentLength of volume lun0": "262144",
         "InitialR2T of volume lun0": "No",
     }

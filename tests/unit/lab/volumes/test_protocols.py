@@ -132,20 +132,20 @@ def test_a_secret_is_asked_for_by_the_target_and_known_to_the_hypervisor() -> No
                 "lab notasecret12 "
                 "MaxRecvDataSegmentLength=262144"
             ),
-            "iqn.2026-01.net.iolab:v 198.18.0.2:3260 lab notasecret12",
+            "iqn.2026-01.net.iolab:v 198.18.0.2:3260 lab notasecret12 60 5 15",
         ),
         (
             "export: nvme-tcp",
             "nqn.2026-01.net.iolab:v nqn.2026-01.net.iolab:dut 198.18.0.2 /var/tmp/iolab-v 1 off  4420",
-            "nqn.2026-01.net.iolab:v 198.18.0.2 nqn.2026-01.net.iolab:dut 4420",
+            "nqn.2026-01.net.iolab:v 198.18.0.2 nqn.2026-01.net.iolab:dut 4420 60 5 2",
         ),
         (
             "export: nbd",
             (
-                "qemu-nbd --fork --persistent --shared 1 --format raw --cache writeback --bind 198.18.0.2 --port 10809 "
+                "qemu-nbd --fork --persistent --shared 2 --format raw --cache writeback --bind 198.18.0.2 --port 10809 "
                 "--export-name v --pid-file /run/iolab-v.qemu-nbd /var/tmp/iolab-v"
             ),
-            "v 198.18.0.2 /run/iolab-v.nbd 10809",
+            "v 198.18.0.2 /run/iolab-v.nbd 10809 60",
         ),
     ],
 )

@@ -1,4 +1,7 @@
-"""A program that works on a disk is waited for; a disk that stands still is seen, and said."""
+"""A program that works on a disk is waited for; a disk that completes nothing is noticed, and its server is named."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -6,13 +9,84 @@ from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.clock import VirtualClock
 from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
-from iolab.trial.disk.run_on_disk import DiskProgress, WorkedOn, progress_of, run_on_disk, stands_still
-from iolab.trial.failed import Failed
+from iolab.statements.storage import (
+    Condition,
+    DiskServerSilent,
+    IscsiTarget,
+    NoReply,
+    ProcessGone,
+    ProcessStopped,
+)
+from iolab.trial.disk.run_on_disk import DiskProgress, Patience, Watchdog, WorkedOn, progress_of, run_on_disk
+from iolab.trial.disk.servers import Server, Silent
+from iolab.trial.failed import Failed, LabUnusable
 
-DISK = WorkedOn("pc3", "/dev/iolab-lun0")
-HOUR_NS = 3_600_000_000_000
-
+S = 1_000_000_000
+HOUR_NS = 3_600 * S
 STATISTICS = "  120 3 8000 95  40 2 640 33  7  128 140  1 0 8 0  5 12\n"
+IDLE = "1 0 0 0 1 0 0 0 0 0 0"
+STAT = "/sys/devices/virtual/block/loop0/stat"
+TARGET = IscsiTarget(volume="lun0", machine="pc3", program="tgtd")
+SILENT = NoReply(ping="iSCSI login", waited_ns=3 * S)
+
+
+def silent(condition: Condition) -> tuple[Silent, ...]:
+    """Return that the target does not answer."""
+    return (Silent(Server(TARGET), condition),)
+
+
+@dataclass
+class FakeServers:
+    """Servers that answer or not, and remember that they were ended."""
+
+    found: Sequence[Silent] = ()
+    asked: int = 0
+    ended: bool = False
+
+    def ask(self, timeout_ms: int) -> Sequence[Silent]:
+        """Return those that do not answer."""
+        self.asked += 1
+        return self.found
+
+    def end(self) -> None:
+        """Remember it."""
+        self.ended = True
+
+    def check_attached(self) -> None:
+        """Nothing was detached."""
+
+
+class Shown(dict[tuple[str | None, str], str]):
+    """A file that shows another text at each look, then the last one for ever."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__({(None, STAT): texts[-1]})
+        self.left = list(texts)
+
+    def get(self, key: tuple[str | None, str], default: object = None) -> str:
+        """Return the next text."""
+        return self.left.pop(0) if len(self.left) > 1 else self.left[0]
+
+
+@dataclass
+class Bench:
+    """fio on an agent in memory."""
+
+    program: Outcome
+    looks: tuple[str, ...]
+    servers: FakeServers = field(default_factory=FakeServers)
+
+    def __post_init__(self) -> None:
+        def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+            return self.program if argv[0] == "fio" else Outcome(stdout=STAT)
+
+        host = FakeHost(settings=Shown(*self.looks))
+        self.agent = Agent(FakeAgent(host, programs=programs, clock=VirtualClock(now=1)))
+
+    @property
+    def disk(self) -> WorkedOn:
+        """The disk."""
+        return WorkedOn("pc2", "/dev/iolab-lun0", self.servers)
 
 
 def test_done_and_waiting_requests_are_read() -> None:
@@ -26,60 +100,94 @@ def test_kernels_before_5_5_count_no_flushes() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "cat: no such file", "1 2 3"])
-def test_what_is_no_statistics_says_nothing(text: str) -> None:
+def test_what_is_no_statistics_is_no_progress(text: str) -> None:
     """The disk is gone, or has another name."""
     assert progress_of(text) is None
-    assert not stands_still(progress_of(STATISTICS), progress_of(text))
-
-
-def test_a_disk_without_work_does_not_stand_still() -> None:
-    """Its program computes, or waits for something else."""
-    idle, waiting = DiskProgress((1, 1), 0), DiskProgress((1, 1), 3)
-    assert not stands_still(idle, idle)
-    assert not stands_still(idle, waiting)
-    assert not stands_still(waiting, DiskProgress((1, 2), 3))
-    assert stands_still(waiting, waiting)
-
-
-def agent_with(program: Outcome, *looks: str) -> tuple[Agent, FakeHost]:
-    """Return an agent on whose host fio ends so, and the disk shows this at each look, then the last for ever."""
-    shown = list(looks)
-
-    def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
-        if argv[0] == "fio":
-            return program
-        return Outcome(stdout=shown.pop(0) if len(shown) > 1 else shown[0])
-
-    host = FakeHost()
-    return Agent(FakeAgent(host, programs=programs, clock=VirtualClock(now=1))), host
 
 
 def test_a_program_that_ends_is_given_with_its_output_and_times() -> None:
-    """It took 25 s, in which the disk was looked at twice."""
-    agent, host = agent_with(Outcome(stdout="all", duration_ns=25_000_000_000), STATISTICS)
-    done = run_on_disk(agent, DISK, ("fio", "-"), "[job]")
-    assert (done.succeeded, done.stdout, done.end_ns - done.begin_ns) == (True, "all", 25_000_000_000)
-    assert [argv[0] for argv, _ in host.ran] == ["fio", "sh", "sh"]
+    """It took 25 s, in which the disk completed something, and no server was asked."""
+    looks = tuple(f"{number} 0 0 0 0 0 0 0 7 0 0" for number in range(60))
+    bench = Bench(Outcome(stdout="all", duration_ns=25 * S), looks)
+    done = run_on_disk(bench.agent, bench.disk, ("fio", "-"), "[job]")
+    assert (done.succeeded, done.stdout, done.end_ns - done.begin_ns) == (True, "all", 25 * S)
+    assert bench.servers.asked == 0
 
 
-def test_a_disk_that_answers_nothing_for_two_minutes_fails_the_trial() -> None:
-    """It had answered something before; how many requests wait is said."""
+@pytest.mark.parametrize("condition", [ProcessStopped(pid=7), SILENT])
+def test_a_server_that_does_not_answer_for_20_s_fails_the_trial_within_30_and_is_ended(
+    condition: Condition,
+) -> None:
+    """It had completed something before; server, what was seen of it, and how many requests wait are stated."""
     before = STATISTICS.replace("120", "119", 1)
-    agent, host = agent_with(Outcome(duration_ns=HOUR_NS), before, STATISTICS)
+    bench = Bench(Outcome(duration_ns=HOUR_NS), (before, STATISTICS), FakeServers(silent(condition)))
+    with pytest.raises(LabUnusable) as failed:
+        run_on_disk(bench.agent, bench.disk, ("fio", "-"))
+    failure = failed.value.failure
+    assert isinstance(failure, DiskServerSilent)
+    assert (failure.server, failure.condition, failure.in_flight) == (TARGET, condition, 7)
+    assert 20 * S <= failure.still_ns <= 25 * S
+    assert bench.servers.ended
+    bench.agent.start("disk-program", ("fio",))  # the id is free again: the program was ended
+
+
+def test_a_server_that_has_ended_fails_the_trial_at_once() -> None:
+    """It never answers again, so that nothing is waited for but the first question."""
+    bench = Bench(Outcome(duration_ns=HOUR_NS), (STATISTICS,), FakeServers(silent(ProcessGone())))
+    with pytest.raises(LabUnusable) as failed:
+        run_on_disk(bench.agent, bench.disk, ("fio", "-"))
+    assert isinstance(failed.value.failure, DiskServerSilent)
+    assert failed.value.failure.still_ns <= 7 * S
+
+
+def test_a_slow_disk_whose_servers_answer_is_waited_for_until_two_minutes_have_passed() -> None:
+    """Then requests that wait are called stuck."""
+    bench = Bench(Outcome(duration_ns=HOUR_NS), (STATISTICS,))
     with pytest.raises(Failed) as failed:
-        run_on_disk(agent, DISK, ("fio", "-"))
-    assert failed.value.failure == DiskStandsStill(
-        program="fio", machine="pc3", still_ns=120_000_000_000, in_flight=7
-    )
-    assert len(host.ran) == 1 + 2 + 12
-    agent.start("disk-program", ("fio",))  # the id is free again: the program was ended
+        run_on_disk(bench.agent, bench.disk, ("fio", "-"))
+    assert isinstance(failed.value.failure, DiskStandsStill)
+    assert 120 * S <= failed.value.failure.still_ns <= 122 * S
+    assert bench.servers.asked > 10
 
 
-def test_a_program_that_never_ends_is_ended_after_half_an_hour() -> None:
+def test_a_disk_that_completes_a_request_every_15_s_does_not_fail_though_its_server_is_silent_meanwhile() -> (
+    None
+):
+    """A store behind it stalls again and again: each completion begins a new count."""
+    looks = tuple(f"{second // 15} 0 0 0 0 0 0 0 7 0 0" for second in range(300))
+    bench = Bench(Outcome(duration_ns=200 * S), looks, FakeServers(silent(SILENT)))
+    assert run_on_disk(bench.agent, bench.disk, ("fio", "-")).succeeded
+
+
+def test_a_program_without_requests_is_not_stuck_but_ended_after_half_an_hour() -> None:
     """The disk has nothing to do."""
-    agent, _ = agent_with(Outcome(duration_ns=HOUR_NS), "1 0 0 0 1 0 0 0 0 0 0")
+    bench = Bench(Outcome(duration_ns=HOUR_NS), (IDLE,))
     with pytest.raises(Failed) as failed:
-        run_on_disk(agent, DISK, ("fio", "-"))
+        run_on_disk(bench.agent, bench.disk, ("fio", "-"))
     assert failed.value.failure == ProgramTooLong(
-        program="fio", machine="pc3", limit_ns=HOUR_NS // 2, said=""
+        program="fio", machine="pc2", limit_ns=HOUR_NS // 2, said=""
     )
+
+
+def test_one_connection_without_an_answer_is_tried_again() -> None:
+    """The host may have been busy; a process that is stopped needs no second look."""
+    watchdog, waiting = Watchdog(Patience(), moved_ns=0), DiskProgress((1,), 1)
+    watchdog.look(0, waiting)
+    assert watchdog.is_to_ask(20 * S)
+    assert watchdog.answered(20 * S, silent(SILENT)) is None
+    assert watchdog.is_to_ask(25 * S)
+    assert watchdog.answered(25 * S, silent(SILENT)) == silent(SILENT)[0]
+    watchdog.look(30 * S, DiskProgress((2,), 1))
+    assert not watchdog.is_to_ask(34 * S)
+    assert watchdog.is_to_ask(36 * S)
+    assert watchdog.answered(36 * S, silent(ProcessStopped(pid=1))) is None
+    assert watchdog.answered(51 * S, silent(ProcessStopped(pid=1))) is not None
+
+
+def test_a_completion_while_servers_are_asked_counts() -> None:
+    """The disk was slow, and its server was busy with just that."""
+    watchdog = Watchdog(Patience(), moved_ns=0)
+    watchdog.look(0, DiskProgress((1,), 1))
+    assert watchdog.is_to_ask(20 * S)
+    watchdog.look(22 * S, DiskProgress((2,), 1))
+    assert watchdog.answered(22 * S, silent(ProcessStopped(pid=1))) is None

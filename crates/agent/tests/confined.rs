@@ -1,0 +1,181 @@
+//! A confined program reaches what it was given, and nothing else: by a shell that tries.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on must fail
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+
+use common::{eventually, is_root, processes_with, sleep_mark, start_as_nobody, state_folder, Agent, BINARY};
+use serde_json::{json, Value};
+
+/// What a shell could do by itself, a line for each that it did. It has no program beside it that it could start.
+const TRIES: &str = r#"
+for file in "$1" /etc/shadow /etc/hostname /root /home /run/netns /bin/sh /usr/bin/env /sys/class/net /dev/loop0 /dev/sda; do
+    [ -e "$file" ] && echo "sees $file"
+done
+for file in "$1" "$1.new" /x /etc/passwd /program/sh /proc/sys/kernel/core_pattern /sys/block; do
+    (echo touched >> "$file") 2>/dev/null && echo "writes $file"
+done
+("$2") 2>/dev/null && echo "starts $2"
+(/proc/self/exe -c true) 2>/dev/null && echo "starts itself again"
+for process in /proc/[0-9]*; do number=$((number + 1)); done
+[ "$number" -le 3 ] || echo "sees $number processes"
+while read -r name rest; do
+    case $name in CapPrm:|CapEff:|CapBnd:|CapAmb:) [ "$rest" = 0000000000000000 ] || echo "has $name $rest" ;; esac
+    case $name in NoNewPrivs:) [ "$rest" = 1 ] || echo "may gain privileges" ;; esac
+    case $name in Uid:) set -- "$1" "$2" "$3" $rest; echo "user $4" ;; esac
+done < /proc/self/status
+echo kept > "$3/file" && read -r text < "$3/file" && echo "own folder: $text"
+echo kept > /tmp/file && echo "own /tmp"
+[ -c /dev/null ] && echo all > /dev/null && echo "null"
+[ -z "$SECRET" ] || echo "knows $SECRET"
+echo end
+"#;
+
+/// Run a script in a shell that is confined to `folder`.
+fn confined(agent: &mut Agent, script: &str, words: &[&str], folder: &Path) -> Value {
+    let argv = [&["sh", "-c", script, "sh"], words].concat();
+    let confined = json!({"folders": [folder]});
+    agent.call("process.start", json!({"id": "p", "argv": argv, "confined": confined}));
+    agent.call("process.wait", json!({"id": "p"}))
+}
+
+struct Canary {
+    folder: tempfile::TempDir,
+    file: String,
+    program: String,
+    own: std::path::PathBuf,
+}
+
+/// A file and a program outside, which everybody may write and start, and a folder of the program's own.
+fn canary() -> Canary {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (file, program) = (folder.path().join("canary"), folder.path().join("program"));
+    fs::write(&file, "alive").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    fs::write(&program, format!("#!/bin/sh\necho dead > {}\n", file.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o777)).unwrap();
+    let own = folder.path().join("own");
+    fs::create_dir(&own).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    Canary { file: text(&file), program: text(&program), own, folder }
+}
+
+impl Canary {
+    fn is_untouched(&self) -> bool {
+        let mut names: Vec<_> =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        fs::read_to_string(&self.file).unwrap() == "alive" && names == ["canary", "own", "program"]
+    }
+}
+
+#[test]
+fn a_confined_program_reaches_its_folder_and_nothing_else() {
+    if !is_root("a_confined_program_reaches_its_folder_and_nothing_else") {
+        return;
+    }
+    let (state, canary) = (state_folder(), canary());
+    let mut agent = Agent::start_by(Command::new(BINARY).env("SECRET", "the agent's"), state.path());
+    let words = [canary.file.as_str(), &canary.program, canary.own.to_str().unwrap()];
+    let ended = confined(&mut agent, TRIES, &words, &canary.own);
+    assert_eq!(ended["stdout"], "user 65520\nown folder: kept\nown /tmp\nnull\nend\n", "{ended}");
+    assert!(canary.is_untouched());
+    assert_eq!(fs::metadata(canary.own.join("file")).unwrap().uid(), 65_520);
+}
+
+#[test]
+fn without_root_a_confined_program_has_the_same_walls_but_for_its_user() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let test = "without_root_a_confined_program_has_the_same_walls_but_for_its_user";
+    let Some(mut agent) = start_as_nobody(folder.path(), test) else { return };
+    let canary = canary();
+    let words = [canary.file.as_str(), &canary.program, canary.own.to_str().unwrap()];
+    let ended = confined(&mut agent, TRIES, &words, &canary.own);
+    let said = ended["stdout"].as_str().unwrap();
+    assert_eq!(said, "user 0\nown folder: kept\nown /tmp\nnull\nend\n", "{ended}");
+    assert!(canary.is_untouched());
+}
+
+#[test]
+fn what_a_confined_program_left_running_ends_with_it() {
+    if !is_root("what_a_confined_program_left_running_ends_with_it") {
+        return;
+    }
+    let (state, canary) = (state_folder(), canary());
+    let mut agent = Agent::start(state.path());
+    let mark = sleep_mark(70);
+    let script = ": $1; (exec >/dev/null 2>&1; while :; do :; done) & echo begun";
+    let ended = confined(&mut agent, script, &[&mark], &canary.own);
+    assert_eq!((&ended["stdout"], &ended["exit_status"]), (&json!("begun\n"), &json!(0)));
+    eventually("the loop has ended", || processes_with(&mark).is_empty());
+}
+
+#[test]
+fn a_confined_program_ends_when_its_agent_is_killed() {
+    if !is_root("a_confined_program_ends_when_its_agent_is_killed") {
+        return;
+    }
+    let (state, canary) = (state_folder(), canary());
+    let mut agent = Agent::start(state.path());
+    let mark = sleep_mark(71);
+    let script = ": $1; echo begun; while :; do :; done";
+    let argv = ["sh", "-c", script, "sh", &mark];
+    agent.call(
+        "process.start",
+        json!({"id": "p", "argv": argv, "confined": {"folders": [canary.own]},
+               "ready": {"kind": "output", "contains": "begun"}}),
+    );
+    assert!(!processes_with(&mark).is_empty());
+    agent.crash();
+    eventually("the program has ended", || processes_with(&mark).is_empty());
+}
+
+#[test]
+fn programs_that_follow_a_confined_one_are_among_all_processes() {
+    if !is_root("programs_that_follow_a_confined_one_are_among_all_processes") {
+        return;
+    }
+    let (state, canary) = (state_folder(), canary());
+    let mut agent = Agent::start(state.path());
+    confined(&mut agent, "exit 0", &[], &canary.own);
+    assert_ne!(agent.run(&["sh", "-c", "echo $$"]), "1\n");
+}
+
+#[test]
+fn a_program_is_not_started_where_a_wall_cannot_be_had() {
+    if !is_root("a_program_is_not_started_where_a_wall_cannot_be_had") {
+        return;
+    }
+    let (state, canary) = (state_folder(), canary());
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin", BINARY]);
+    let mut agent = Agent::start_by(&mut command, state.path());
+    let start = json!({"id": "p", "argv": ["sh", "-c", "echo begun"], "confined": {"folders": [canary.own]}});
+    let refusal = agent.refusal("process.start", start);
+    let message = refusal["message"].as_str().unwrap();
+    assert!(message.contains("process namespace of its own (unshare(CLONE_NEWPID))"), "{message}");
+    assert!(message.contains("operation not permitted"), "{message}");
+}
+
+#[test]
+fn what_is_no_block_device_is_shown_to_nobody_as_one() {
+    if !is_root("what_is_no_block_device_is_shown_to_nobody_as_one") {
+        return;
+    }
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let start = |confined: Value| json!({"id": "p", "argv": ["sh", "-c", "exit 0"], "confined": confined});
+    let refusal = agent.refusal("process.start", start(json!({"devices": ["/dev/mem"]})));
+    assert_eq!(refusal["data"]["path"], "/dev/mem", "{refusal}");
+    let refusal = agent.refusal("process.start", start(json!({"folders": ["/nowhere"]})));
+    assert_eq!(refusal["data"]["path"], "/nowhere", "{refusal}");
+    let both = json!({"id": "p", "argv": ["sh"], "netns": "iolab-x", "confined": {}});
+    assert_eq!(agent.refusal("process.start", both)["code"], -32602);
+}

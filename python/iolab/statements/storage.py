@@ -1,0 +1,167 @@
+"""Why a disk trial failed: the server behind the disk, and what was seen of it. Types only."""
+
+from iolab.statements.failures import Failure
+from iolab.statements.statement import Name, Quoted, Statement
+
+
+class DiskServer(Statement):
+    """What serves a disk: a program, or a kernel."""
+
+
+class StorageDaemon(DiskServer):
+    """QEMU's storage daemon, which exports a volume through FUSE."""
+
+    code = "storage-daemon"
+    volume: Name
+    machine: Name
+
+
+class IscsiTarget(DiskServer):
+    """An iSCSI target."""
+
+    code = "iscsi-target"
+    volume: Name
+    machine: Name
+    program: Name
+    """tgtd, or LIO."""
+
+
+class NvmeTarget(DiskServer):
+    """An NVMe/TCP target of a kernel."""
+
+    code = "nvme-target"
+    volume: Name
+    machine: Name
+
+
+class NbdServer(DiskServer):
+    """An NBD server."""
+
+    code = "nbd-server"
+    volume: Name
+    machine: Name
+
+
+class GuestKernel(DiskServer):
+    """The kernel of a guest."""
+
+    code = "guest-kernel"
+    machine: Name
+
+
+class Condition(Statement):
+    """What was seen of a server that does not answer."""
+
+
+class ProcessStopped(Condition):
+    """Its process is stopped."""
+
+    code = "process-stopped"
+    pid: int
+
+
+class ProcessGone(Condition):
+    """Its process has ended."""
+
+    code = "process-gone"
+
+
+class ConnectionRefused(Condition):
+    """Nobody listens at its address."""
+
+    code = "connection-refused"
+    ping: Name
+    """What was sent, or waited for."""
+
+
+class NoReply(Condition):
+    """It did not reply in time."""
+
+    code = "no-reply"
+    ping: Name
+    waited_ns: int
+
+
+class OtherProtocol(Condition):
+    """What replied does not speak the protocol."""
+
+    code = "other-protocol"
+    ping: Name
+
+
+class DiskServerSilent(Failure):
+    """A program completed no I/O, and a server behind its disk does not answer."""
+
+    code = "disk-server-silent"
+    program: Name
+    machine: Name
+    server: DiskServer
+    condition: Condition
+    still_ns: int
+    """Since the last completion."""
+    in_flight: int
+    """Requests that the disk has not completed; 0 where nothing counts them."""
+
+
+class DiskServerFailed(Failure):
+    """A program failed, and a server behind its disk does not answer."""
+
+    code = "disk-server-failed"
+    program: Name
+    machine: Name
+    server: DiskServer
+    condition: Condition
+    output: Quoted
+    """What the program reported."""
+
+
+class DiskDetached(Failure):
+    """The loop device of a machine's disk is attached to nothing any more."""
+
+    code = "disk-detached"
+    machine: Name
+    volume: Name
+    node: Name
+    """The device."""
+
+
+class DiskReattached(Failure):
+    """The loop device of a machine's disk is attached to another file than its volume."""
+
+    code = "disk-reattached"
+    machine: Name
+    volume: Name
+    node: Name
+    backing: Quoted
+    """That file."""
+
+
+class StoreFull(Failure):
+    """The file system that holds a volume's file has no free space."""
+
+    code = "disk-store-full"
+    program: Name
+    machine: Name
+    volume: Name
+    folder: Name
+    output: Quoted
+
+
+class DiskDataWrong(Failure):
+    """A disk returned other data than were written to it."""
+
+    code = "disk-data-wrong"
+    program: Name
+    machine: Name
+    volume: Name
+    output: Quoted
+
+
+class DiskIoFailed(Failure):
+    """A disk answered a request with an error."""
+
+    code = "disk-io-failed"
+    program: Name
+    machine: Name
+    volume: Name
+    output: Quoted
