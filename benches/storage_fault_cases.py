@@ -14,11 +14,12 @@ lab:
   machines:
     {machines}
   links: {{{links}}}
-  volumes: {{v: {{size: 32M{volume}}}}}
+  volumes: {{faulty: {{size: 32M{volume}}}}}
 measure:
   it: {{kind: disk, program: fio, on: pc2, {fio}}}
 """
 SAN = "san: {ends: [pc2.eth0, pc3.eth0]}"
+VOLUME = "faulty"
 GUEST = "kind: vm, accel: tcg, memory: 384M"
 MOVED_BYTES = 20 << 20
 """On the links of a lab: more than to log in and to fill the disk takes."""
@@ -89,7 +90,7 @@ def processes(name: str, word: bytes = b"") -> list[int]:
     return found
 
 
-def send(number: signal.Signals, name: str, word: bytes = b"iolab-v") -> Inject:
+def send(number: signal.Signals, name: str, word: bytes = f"iolab-{VOLUME}".encode()) -> Inject:
     """Return what sends a signal to the lab's processes of a name."""
 
     def inject() -> None:
@@ -109,7 +110,7 @@ def lab(machines: str, *, links: str = "", volume: str = "", fio: str = FIO) -> 
 def by_user(protocol: str, *, ssh: bool) -> str:
     """Return a lab in which QEMU's storage daemon speaks a protocol, or opens a file."""
     at = ", on: pc6" if ssh else ""
-    machines = [f"pc2: {{kind: netns{at}, disks: [{{volume: v, via: user}}]}}"]
+    machines = [f"pc2: {{kind: netns{at}, disks: [{{volume: faulty, via: user}}]}}"]
     if ssh:
         machines.append("pc6: {kind: host, ssh: pc6}")
     if protocol == "fuse":
@@ -121,7 +122,7 @@ def by_user(protocol: str, *, ssh: bool) -> str:
 def by_hypervisor(protocol: str) -> str:
     """Return a lab in which QEMU speaks a protocol for its guest."""
     machines = (
-        f"pc2: {{{GUEST}, on: pc1, disks: [{{volume: v, via: hypervisor}}]}}\n"
+        f"pc2: {{{GUEST}, on: pc1, disks: [{{volume: faulty, via: hypervisor}}]}}\n"
         "    pc1: {kind: netns}\n    pc3: {kind: netns}"
     )
     return lab(machines, links="san: {ends: [pc1.eth0, pc3.eth0]}", volume=f", on: pc3, export: {protocol}")
@@ -129,7 +130,7 @@ def by_hypervisor(protocol: str) -> str:
 
 def by_kernel(protocol: str, target: str) -> str:
     """Return a lab in which a guest's kernel speaks a protocol to a target on a namespace, or on another guest."""
-    machines = f"pc2: {{{GUEST}, disks: [{{volume: v, via: kernel}}]}}\n    pc3: {{{target}}}"
+    machines = f"pc2: {{{GUEST}, disks: [{{volume: faulty, via: kernel}}]}}\n    pc3: {{{target}}}"
     return lab(machines, links=SAN, volume=f", on: pc3, export: {protocol}")
 
 
@@ -173,7 +174,7 @@ def _guest_cases() -> Iterator[Case]:
     for how, number in HOW.items():
         yield Case(
             f"local, via hypervisor: the guest {how}",
-            lab(f"pc2: {{{GUEST}, disks: [{{volume: v}}]}}"),
+            lab(f"pc2: {{{GUEST}, disks: [{{volume: faulty}}]}}"),
             send(number, "qemu-system-x86", b"/pc2/"), (SILENT, FAILED, "agent-was-lost", "several-failures"), guest_io,
         )  # fmt: skip
 

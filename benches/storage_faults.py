@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storage_fault_cases import CASES, Case
+from storage_fault_cases import CASES, VOLUME, Case
 from tests.netns.runs import storage_state, trials
 from tests.netns.sshd import Network, SshHost
 
@@ -163,8 +163,14 @@ def state(host: SshHost | None) -> dict[str, object]:
 
 
 def difference(before: dict[str, object], after: dict[str, object]) -> dict[str, object]:
-    """Return what is there after a run and was not before."""
-    return {name: after[name] for name in after if after[name] != before.get(name)}
+    """Return what is there after a run and was not before; of what other labs have meanwhile, nothing."""
+    return {name: left for name, one in after.items() if (left := new_of(before.get(name), one))}
+
+
+def new_of(before: object, after: object) -> list[str]:
+    """Return the entries of a list that were not there before, and may be of this lab."""
+    had, has = (list(map(str, one)) if isinstance(one, list) else [] for one in (before, after))
+    return [one for one in has if one not in had and ("iolab" not in one or f"iolab-{VOLUME}" in one)]
 
 
 if __name__ == "__main__":

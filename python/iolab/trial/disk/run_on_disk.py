@@ -22,7 +22,7 @@ from iolab.statements.storage import DiskServer, DiskServerSilent, ProcessGone, 
 from iolab.trial.disk.causes import check_attached
 from iolab.trial.disk.layers import FIND_STATISTICS
 from iolab.trial.disk.ran import CAPTURE_BYTES
-from iolab.trial.disk.servers import Silent, ask, end, servers_of
+from iolab.trial.disk.servers import Server, Silent, ask, end, servers_of
 from iolab.trial.failed import Failed, LabUnusable
 from iolab.trial.lab_access import Site
 
@@ -83,8 +83,8 @@ class Servers(Protocol):
     def ask(self, timeout_ms: int) -> Sequence[Silent]:
         """Return those that do not answer."""
 
-    def end(self) -> None:
-        """Kill their processes."""
+    def end(self, silent: Server) -> None:
+        """Kill their processes, because of the one that does not answer."""
 
     def check_attached(self) -> None:
         """Look that the disk is what it should be. Raises LabUnusable, AgentError."""
@@ -102,9 +102,9 @@ class ServersOfDisk:
         """Return those that do not answer."""
         return ask(self.site, servers_of(self.site, self.machine, self.disk), timeout_ms)
 
-    def end(self) -> None:
-        """Kill their processes."""
-        end(self.site, servers_of(self.site, self.machine, self.disk))
+    def end(self, silent: Server) -> None:
+        """Kill their processes, because of the one that does not answer."""
+        end(self.site, servers_of(self.site, self.machine, self.disk), silent)
 
     def check_attached(self) -> None:
         """Look that a loop device is attached to its volume. Raises LabUnusable, AgentError."""
@@ -217,7 +217,6 @@ def run_on_disk(
     try:
         return _result(_awaited(agent, disk, argv[0], patience, started.begin_ns))
     except LabUnusable:
-        disk.servers.end()
         _stop(agent, 0, HUNG_LIMIT_S)
         raise
     except BaseException:  # also where the run is interrupted: its lab could not be taken down beside it
@@ -263,6 +262,8 @@ def _awaited(agent: Agent, disk: WorkedOn, program: str, patience: Patience, beg
 def _silent(
     disk: WorkedOn, program: str, found: Silent, still_ns: int, progress: DiskProgress | None
 ) -> LabUnusable:
+    """End the servers behind a disk; return why."""
+    disk.servers.end(found.server)
     failure = DiskServerSilent(
         program=program,
         machine=disk.machine,

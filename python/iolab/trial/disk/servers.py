@@ -253,14 +253,22 @@ def _of_guest(site: Site, one: _Asked) -> Condition:
 # Ending -----------------------------------------------------------------------------------------------------
 
 
-def end(site: Site, servers: Sequence[Server]) -> None:
-    """Kill the processes behind a disk: what waits for them gets errors, and ends, which nothing else brings about."""
-    pending = [
+def end(site: Site, servers: Sequence[Server], silent: Server) -> None:
+    """Kill the processes behind a disk: what waits for them gets errors, and ends, which nothing else brings about.
+
+    `silent` is the one that does not answer. A guest that it is the kernel of is powered off, so that nobody waits for
+    its agent.
+    """
+    pending: list[Pending] = []
+    if isinstance(silent.about, GuestKernel) and (place := site.guests.get(silent.about.machine)) is not None:
+        asked = {"id": place.process, "signal": "KILL", "grace_ms": 0}
+        pending.append(site.agent_of(place.parent).begin("process.stop", asked))
+    pending += [
         site.agent_of(one.process.kernel).begin(
             "command.run", {"argv": ["sh", "-c", KILL_SERVER, one.process.pid_file, one.process.mark]}
         )
         for one in servers
         if one.process is not None
     ]
-    for one in pending:
-        one.settled_within(KILL_S)
+    for each in pending:
+        each.settled_within(KILL_S)

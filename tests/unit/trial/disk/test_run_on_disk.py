@@ -48,7 +48,7 @@ class FakeServers:
         self.asked += 1
         return self.found
 
-    def end(self) -> None:
+    def end(self, silent: Server) -> None:
         """Remember it."""
         self.ended = True
 
