@@ -24,6 +24,10 @@ pub enum Sampler {
     Drops,
     /// Established TCP connections.
     Sockets,
+    /// What is set: of a namespace's stack and of its interfaces.
+    Settings,
+    /// What is set of the processors.
+    Processors,
 }
 
 impl Sampler {
@@ -38,12 +42,14 @@ impl Sampler {
             Self::Qdiscs => "qdiscs",
             Self::Drops => "drops",
             Self::Sockets => "sockets",
+            Self::Settings => "settings",
+            Self::Processors => "processors",
         }
     }
 
     /// Whether each network namespace has counters of its own.
     pub fn is_per_netns(self) -> bool {
-        matches!(self, Self::Interfaces | Self::Qdiscs | Self::Drops | Self::Sockets)
+        matches!(self, Self::Interfaces | Self::Qdiscs | Self::Drops | Self::Sockets | Self::Settings)
     }
 }
 
@@ -184,6 +190,18 @@ pub struct DropCounts {
     pub counters: BTreeMap<String, u64>,
 }
 
+/// What is in effect at one place, as the kernel shows it now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingValues {
+    /// Where: `stack` (of the namespace), `interface` or `processors`.
+    pub place: String,
+    /// Which one: an interface's name, a list of CPUs; empty where there is one only.
+    pub name: String,
+    /// What is set, and to what.
+    pub values: BTreeMap<String, String>,
+}
+
 /// One established TCP connection, as `struct tcp_info` and its socket's memory tell; 0 is what the kernel does not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +254,8 @@ pub enum Counters {
     Qdiscs { qdiscs: Vec<QdiscCounts> },
     Drops { drops: Vec<DropCounts> },
     Sockets { sockets: Vec<SocketCounts> },
+    Settings { settings: Vec<SettingValues> },
+    Processors { settings: Vec<SettingValues> },
 }
 
 /// What one sampler read, where, and within which time.

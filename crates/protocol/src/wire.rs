@@ -214,6 +214,9 @@ pub struct WayCounts {
     /// Of the lost frames, those that were copies: their originals went on.
     #[serde(default)]
     pub lost_copies_frames: u64,
+    /// Bytes of the frames that the stages did not lose, with checksums.
+    #[serde(default)]
+    pub passed_bytes: u64,
     /// Frames that left the interface, as it counts, and were lost before they arrived here: the thread had not read those
     /// before them.
     #[serde(default)]
@@ -240,6 +243,9 @@ pub struct WireCounts {
     pub ways: [WayCounts; 2],
     /// What it does to frames that come now, in each way.
     pub does: [Vec<Impairment>; 2],
+    /// Since when: its traces began then [ns].
+    #[serde(default)]
+    pub does_since_ns: u64,
     /// When its thread was kept from its CPU.
     #[serde(default)]
     pub stalls: WireStalls,

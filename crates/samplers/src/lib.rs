@@ -12,6 +12,7 @@ mod links;
 mod netlink;
 pub mod qdiscs;
 mod reader;
+pub mod settings;
 pub mod sockets;
 pub mod softirq;
 pub mod softnet;

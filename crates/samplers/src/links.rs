@@ -12,6 +12,8 @@ pub struct Link {
     pub name: String,
     /// How often its carrier came or went; `None` where the kernel does not count it.
     pub carrier_changes: Option<u64>,
+    /// The largest packet that it takes, without the Ethernet header [bytes].
+    pub mtu: u32,
 }
 
 /// What announces that interfaces came, went, or changed, their carrier included.
@@ -50,6 +52,7 @@ fn parse(body: &[u8]) -> Result<Link, SampleError> {
     for_each_attribute(attributes, |kind, value| {
         match kind {
             IFLA_IFNAME => link.name = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            IFLA_MTU => link.mtu = u32_at(value, 0)?,
             IFLA_CARRIER_CHANGES => link.carrier_changes = Some(u32_at(value, 0)?.into()),
             _ => {}
         }
@@ -64,6 +67,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const IFINFOMSG_BYTES: usize = 16;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
 const IFLA_EXT_MASK: u16 = 29;
 const IFLA_CARRIER_CHANGES: u16 = 35;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;

@@ -7,7 +7,7 @@ use crate::kernel_file::KernelFile;
 use crate::links::{self, Link};
 use crate::netlink::{Announcements, Channel};
 use crate::threads::{Supervised, Threads};
-use crate::{cpu, drops, interfaces, qdiscs, sockets, softirq, softnet, SampleError};
+use crate::{cpu, drops, interfaces, qdiscs, settings, sockets, softirq, softnet, SampleError};
 
 /// The files and sockets of one place. They are opened by the first reading, and are of the namespace in which the thread
 /// is then, wherever it is when they are read again.
@@ -51,7 +51,7 @@ impl Reader {
         supervised: &[Supervised],
         clock: impl Fn() -> u64,
     ) -> Vec<Result<Observation, SampleError>> {
-        let of_links = |sampler: &Sampler| matches!(sampler, Sampler::Interfaces | Sampler::Qdiscs);
+        let of_links = |sampler: &Sampler| matches!(sampler, Sampler::Interfaces | Sampler::Qdiscs | Sampler::Settings);
         if samplers.iter().any(of_links) && self.link_changes.changed() {
             self.links = None;
         }
@@ -78,6 +78,10 @@ impl Reader {
             Sampler::Softnet => Counters::Softnet { cpus: softnet::read()? },
             Sampler::Drops => Counters::Drops { drops: drops::read(iolab_sys::driver_statistics)? },
             Sampler::Sockets => Counters::Sockets { sockets: sockets::read(&mut self.diag)? },
+            Sampler::Settings => {
+                Counters::Settings { settings: settings::read(known(&mut self.links, &mut self.route)?) }
+            }
+            Sampler::Processors => Counters::Processors { settings: settings::processors() },
             Sampler::Interfaces => {
                 let links = known(&mut self.links, &mut self.route)?;
                 Counters::Interfaces { interfaces: interfaces::read(&mut self.interfaces, links)? }

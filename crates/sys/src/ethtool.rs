@@ -12,7 +12,18 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_STATS: u32 = 1;
 const ETH_SS_FEATURES: u32 = 4;
+const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const NAME_BYTES: usize = 32;
+/// Offloads by the short names of `ethtool -K`, with the question for each and the bit of its answer.
+const OFFLOADS: [(&str, u32, u32); 7] = [
+    ("rx", 0x14, 1),
+    ("tx", 0x16, 1),
+    ("sg", 0x18, 1),
+    ("tso", 0x1e, 1),
+    ("gso", 0x23, 1),
+    ("gro", 0x2b, 1),
+    ("lro", 0x25, 1 << 15),
+];
 
 /// The kernel writes as many statistics as there are when it is asked, not as many as there is room for; when the
 /// interface gets more queues between two questions they still must fit.
@@ -50,6 +61,31 @@ fn read(name: &str) -> Option<Vec<(String, u64)>> {
         (String::from_utf8_lossy(&bytes).into_owned(), u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
     });
     Some(named.filter(|(name, _)| !name.is_empty()).collect())
+}
+
+/// What is set of an interface: `offloads`, the names of those that are on as `ethtool -k` takes them, and `rings`, the
+/// frames of its receive and transmit ring where it has rings. Empty where there is no such interface.
+pub fn driver_settings(name: &str) -> Vec<(&'static str, String)> {
+    let Ok(socket) = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return Vec::new() };
+    // SAFETY: the answers to these questions are of fixed size: a value of one word, or struct ethtool_ringparam.
+    let ask = |words: &mut [u32]| unsafe { ethtool(&socket, name, words) }.ok();
+    let flag = |question: u32| {
+        let mut value = [question, 0];
+        ask(&mut value).map(|()| value[1])
+    };
+    let mut found = Vec::new();
+    let states: Vec<_> = OFFLOADS.iter().map(|&(name, question, bit)| (name, flag(question), bit)).collect();
+    if states.iter().any(|(_, state, _)| state.is_some()) {
+        let on = states.iter().filter(|(_, state, bit)| state.is_some_and(|state| state & bit != 0));
+        found.push(("offloads", on.map(|&(name, ..)| name).collect::<Vec<_>>().join(" ")));
+    }
+    // cmd, {rx,rx_mini,rx_jumbo,tx}_max_pending, {rx,rx_mini,rx_jumbo,tx}_pending
+    let mut rings = [0u32; 9];
+    rings[0] = ETHTOOL_GRINGPARAM;
+    if ask(&mut rings).is_some() && (rings[1], rings[4]) != (0, 0) {
+        found.push(("rings", format!("{} {}", rings[5], rings[8])));
+    }
+    found
 }
 
 /// How many queues an interface receives from and sends through (ETHTOOL_GCHANNELS); one each when its driver does not say.
@@ -136,5 +172,14 @@ mod tests {
     fn absent_statistics_are_none() {
         assert_eq!(driver_statistics("nothing0"), []);
         assert_eq!(driver_statistics("a name that is far too long"), []);
+        assert_eq!(driver_settings("nothing0"), []);
+    }
+
+    /// The loopback interface segments and has no rings.
+    #[test]
+    fn offloads_that_are_on_are_named() {
+        let found = driver_settings("lo");
+        let [("offloads", on)] = &found[..] else { panic!("{found:?}") };
+        assert!(on.split(' ').any(|name| name == "tso"), "{on}");
     }
 }

@@ -18,7 +18,7 @@ pub mod socket;
 pub mod tap;
 pub mod thread;
 
-pub use ethtool::{driver_statistics, queues, set_features};
+pub use ethtool::{driver_settings, driver_statistics, queues, set_features};
 pub use extents::{extents, Extent, ExtentKind};
 pub use memory::Mapping;
 pub use namespace::network_namespace_owner;

@@ -1,5 +1,6 @@
 """The messages of contract/agent-v1.md as frozen types, decoded once at the edge."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -289,6 +290,18 @@ class DropCounters:
     """The kernel's names and values."""
 
 
+@dataclass(frozen=True, slots=True)
+class SettingValues:
+    """What is in effect at one place."""
+
+    place: str
+    """stack, interface or processors."""
+    name: str
+    """Which one: an interface's name, a list of CPUs; empty where there is one only."""
+    values: dict[str, str]
+    """What is set, and to what, as the kernel shows it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadTimes:
     """Time of one thread of a supervised process, or of a kernel's thread that works for it."""
@@ -341,6 +354,8 @@ class Observation:
     """Rows of `threads`."""
     sockets: tuple[SocketCounters, ...] = ()
     """Rows of `sockets`."""
+    settings: tuple[SettingValues, ...] = ()
+    """Rows of `settings` and `processors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +377,15 @@ class Reading:
     def threads(self) -> tuple[ThreadTimes, ...]:
         """Return the time of every thread."""
         return tuple(row for seen in self.observations for row in seen.threads)
+
+    def setting(self, netns: str | None, place: str, name: str = "") -> Mapping[str, str]:
+        """Return what is in effect at a place; empty where it was not read."""
+        for seen in self.observations:
+            if seen.sampler == "settings" and seen.netns == netns:
+                for row in seen.settings:
+                    if (row.place, row.name) == (place, name):
+                        return row.values
+        return {}
 
     def interface(self, netns: str | None, name: str) -> InterfaceCounters | None:
         """Return the counters of one interface, or None where it was not read."""

@@ -52,6 +52,8 @@ class WayCounts:
     """Frames that left the interface, as it counts, and were lost before they came in."""
     lost_copies_frames: Count = 0
     """Of the lost frames, those that were copies: their originals went on."""
+    passed_bytes: Count = 0
+    """Bytes of the frames that the stages did not lose, with checksums; 0 from older agents."""
     stages: tuple[StageLoss, ...] = ()
     """What each kind of stage lost."""
 
@@ -95,5 +97,7 @@ class WireCounts:
     """From the first end to the second, and back."""
     carried: WireCarried = WireCarried()
     """What carries them."""
+    does_since_ns: Count = 0
+    """When what it does to frames, and its traces, began [ns, monotonic]; 0 from older agents."""
     end_ns: Count = 0
     """When they were counted [ns, monotonic]."""

@@ -39,6 +39,7 @@ pub struct RunningWire {
     id: String,
     started: WireStarted,
     does: [Vec<Impairment>; 2],
+    does_since_ns: u64,
     desk: Desk,
     thread: Option<JoinHandle<Result<(), String>>>,
 }
@@ -78,8 +79,14 @@ impl RunningWire {
         let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
         let carried = WireCarried { path, unstamped, ..lacks };
         let started = WireStarted { udp_super_frames, carried, cpu: params.cpu, begin_ns: clock::now_ns() };
-        let mut this =
-            Self { id: params.id.clone(), started, does: Default::default(), desk, thread: Some(thread) };
+        let mut this = Self {
+            id: params.id.clone(),
+            started,
+            does: Default::default(),
+            does_since_ns: start.0,
+            desk,
+            thread: Some(thread),
+        };
         this.read(None)?; // it runs, or says why not
         this.started.carried.unprioritised = taken.try_recv().ok().flatten();
         Ok(this)
@@ -101,6 +108,7 @@ impl RunningWire {
         self.desk.post(Letter::Change(Box::new(does), answer));
         answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("changing", why))?;
         self.does = ways.each_ref().map(|way| way.impairments.clone());
+        self.does_since_ns = start.0;
         Ok(())
     }
 
@@ -125,7 +133,8 @@ impl RunningWire {
         let told = answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("reading", why))?;
         let (ways, stalls) = *told;
         let (carried, does) = (self.started.carried.clone(), self.does.clone());
-        Ok(WireCounts { ways, does, stalls, carried, begin_ns, end_ns: clock::now_ns() })
+        let does_since_ns = self.does_since_ns;
+        Ok(WireCounts { ways, does, does_since_ns, stalls, carried, begin_ns, end_ns: clock::now_ns() })
     }
 
     /// Why there was no answer.

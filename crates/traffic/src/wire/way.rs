@@ -256,6 +256,7 @@ impl Way {
             match outcome {
                 Outcome::Leaves(frame) => {
                     self.counts.copied_frames += u64::from(frame.marks.copy);
+                    self.counts.passed_bytes += u64::from(frame.frame_bytes);
                     self.does.held.leaves(frame);
                 }
                 Outcome::Lost(frame, _) => {
