@@ -70,6 +70,9 @@ class TrialResult:
     """Time the measuring program ran [ns]; the rest is overhead."""
     guests: Mapping[Name, GuestUse] = field(default_factory=dict)
     """The virtual machines of the lab, by name."""
+    in_effect: Mapping[Name, Mapping[Name, Name]] = field(default_factory=dict)
+    """Settings as they were read back when it ended: a place (machine, machine.port, or a flow near->far) to what is
+    set there, by the names of `record.in_effect`, and its value; empty: nothing was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ class Outcome:
             measured_ns=given.measured_ns,
             verdict=given.verdict,
             guests=self.guests,
+            in_effect=given.in_effect,
         )
 
     def samples(self, measure: str) -> Samples | None:

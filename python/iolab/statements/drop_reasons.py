@@ -173,6 +173,17 @@ class NotPassedOnFor(DropReason):
     out: Name
 
 
+class LongerThanMtu(DropReason):
+    """They were longer than the next port takes: a bridge drops them without a word, and no router answers."""
+
+    code = "longer-than-mtu"
+    out: Name
+    mtu_bytes: int
+    """Largest packet that this port takes."""
+    sent_mtu_bytes: int
+    """Largest packet that the sender's port sends."""
+
+
 class CountedReason(Statement):
     """A reason, and how many frames were lost for it."""
 

@@ -69,6 +69,57 @@ class LineFull(Clause):
     line_bps: float
 
 
+class ShaperBurst(Clause):
+    """Before its rate a shaper let a burst through faster."""
+
+    code = "shaper-burst"
+    burst_bps: float
+    until_ns: int
+
+
+class OnWayBack(Clause):
+    """The place is on the path of the acknowledgements."""
+
+    code = "on-way-back"
+    place: Name
+
+
+class TraceCapacity(Clause):
+    """What a line that follows a trace could carry while the stream ran, and what it carried."""
+
+    code = "trace-capacity"
+    place: Name
+    used_bytes: int
+    capacity_bytes: int
+
+
+class StandingQueue(Clause):
+    """Packets waited in a queue all the time: the round-trip time was that much above its minimum."""
+
+    code = "standing-queue"
+    rtt_ns: int
+    least_rtt_ns: int
+
+
+class WireLost(Clause):
+    """Which share of its frames an emulated path lost."""
+
+    code = "wire-lost"
+    link: Name
+    lost_frames: int
+    offered_frames: int
+
+
+class DatagramsInFragments(Clause):
+    """Datagrams larger than the MTU: one lost fragment loses the whole datagram."""
+
+    code = "datagrams-in-fragments"
+    fragments: int
+    """Packets of each datagram."""
+    incomplete: int
+    """Datagrams of which a fragment was missing."""
+
+
 class DatagramsDropped(Clause):
     """Lost datagrams were dropped at one place."""
 
@@ -303,6 +354,18 @@ class ForeignTraffic(Warning):
     code = "foreign-traffic"
     place: Name
     foreign_bps: float
+
+
+class LevelChanged(Warning):
+    """The rate of a flow went from one level to another: the mean is of neither."""
+
+    code = "level-changed"
+    flow: Name
+    before_bps: float
+    after_bps: float
+    at_ns: int
+    """Since the time that counts began."""
+    mean_bps: float
 
 
 class StreamStoodStill(Warning):

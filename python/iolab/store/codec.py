@@ -48,6 +48,7 @@ class _TrialLine:
     verdict: Verdict | None = None
     guests: Mapping[str, GuestUse] = field(default_factory=dict)
     sets_each_load: bool = False
+    in_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,7 @@ def encode_trial(record: TrialRecord) -> str:
         verdict=result.verdict,
         guests=result.guests,
         sets_each_load=record.sets_each_load,
+        in_effect=result.in_effect,
     )
     return _TRIAL.encode(line).decode()
 
@@ -103,6 +105,7 @@ class TrialReader:
         self._unknown: dict[int, Heads] = {}
         self.oldest = TRIAL_SCHEMA
         """Oldest schema of the lines that were read."""
+        self._in_effect: dict[tuple[object, ...], Mapping[str, Mapping[str, str]]] = {}
 
     def read(self, line: bytes | str) -> TrialRecord:
         """Return the record of one line.
@@ -129,6 +132,7 @@ class TrialReader:
             end_ns=row.end_ns,
             measured_ns=row.measured_ns,
             guests=row.guests or NOTHING,
+            in_effect=self._shared(row.in_effect),
         )
         return TrialRecord(
             key=row.key,
@@ -149,6 +153,11 @@ class TrialReader:
         if of not in self._unknown:
             self._unknown[of] = replace(heads, methods=(None,) * len(heads.methods))
         return self._unknown[of]
+
+    def _shared(self, in_effect: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+        """Return what is equal to it and was read before."""
+        key = tuple((place, *own.items()) for place, own in in_effect.items())
+        return self._in_effect.setdefault(key, in_effect) if in_effect else NOTHING
 
     def _heads_of(self, row: _TrialLine) -> Heads:
         """Return what the metrics of a line are of, as earlier lines have it where they measured the same."""

@@ -10,6 +10,7 @@ from iolab.experiment.measures import Measure
 from iolab.parts.registry import instrument_kinds, measure_kinds
 from iolab.statements.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
 from iolab.trial.failed import Failed
+from iolab.trial.in_effect import read_in_effect
 from iolab.trial.instruments.instrument import Instrument, Part, call_part, measure_beside
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
@@ -36,6 +37,8 @@ def measure_once(site: Site, measure: Measure) -> Measured:
     measured = measure_beside(instruments, once, Part(kind.name, kind.package), packages)
     if not isinstance(measured, Measured):
         raise Failed(NotMeasured(kind=kind.name, returned=type(measured).__name__))
+    if not measured.in_effect:
+        measured = replace(measured, in_effect=read_in_effect(site))
     if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
         raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
     return replace(measured, metrics=with_methods(measured.metrics, kind.name))

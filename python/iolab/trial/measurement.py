@@ -55,5 +55,7 @@ class Measured:
     """Files for the samples folder, by the end of their names."""
     verdict: Verdict | None = None
     """What limited it; None: it was not concluded yet, or each of its load trials has a verdict of its own."""
+    in_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings that were read back when it ended, by place (`record.in_effect`)."""
     conclude: Callable[[Readings], Concluded] | None = None
     """Concludes from the counters that were read meanwhile; None: there is nothing to conclude."""

@@ -77,7 +77,7 @@ METHODS: tuple[MetricMethod, ...] = (
     # of streams
     MetricMethod(name="stream-rate", metrics=("received_bps", "sent_bps"), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-fairness", metrics=("fairness",), kinds=("stream",), code=_STREAM),
-    MetricMethod(name="stream-loss", metrics=("loss_ratio",), kinds=("stream",), code=_STREAM),
+    MetricMethod(name="stream-loss", metrics=("loss_ratio",), kinds=("stream",), version=2, code=_STREAM),
     MetricMethod(name="stream-jitter", metrics=("jitter_ns",), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-retransmits", metrics=("retransmits",), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-rtt", metrics=("rtt_mean_ns",), kinds=("stream",), code=_STREAM),
@@ -85,7 +85,7 @@ METHODS: tuple[MetricMethod, ...] = (
         name="stream-program-cpu", metrics=("cpu_from_ratio", "cpu_to_ratio"), kinds=("stream",), code=_STREAM
     ),
     MetricMethod(
-        name="stream-unread", metrics=("unread_ratio",), kinds=("stream",),
+        name="stream-unread", metrics=("unread_ratio",), kinds=("stream",), version=2,
         code=("iolab.trial.streams.counters:unread_metric", "iolab.trial.streams.counters:arrivals"),
     ),
     MetricMethod(

@@ -15,6 +15,7 @@ from iolab.statements.drop_reasons import (
     InBacklog,
     InQdisc,
     Late,
+    LongerThanMtu,
     NoBuffer,
     RingFull,
     SeveralReasons,
@@ -47,7 +48,7 @@ DECISIONS = frozenset(
 
 def decided(drop: Drop) -> bool:
     """Return whether frames were dropped by a decision, as somebody set it up: no want of time or room does that."""
-    ruled = drop.reason in (RULE, FILTER, DAMAGED) or isinstance(drop.reason, ByImpairment)
+    ruled = drop.reason in (RULE, FILTER, DAMAGED) or isinstance(drop.reason, ByImpairment | LongerThanMtu)
     return ruled or drop.cause in DECISIONS
 
 

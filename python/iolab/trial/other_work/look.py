@@ -18,7 +18,7 @@ PID_FILES = (
 )
 """Of targets, doors and services: they outlive who started them."""
 SHOW = (
-    f'for file in {" ".join(PID_FILES)}; do [ ! -f "$file" ] || echo "{HELPER} $(cat "$file")"; done;'
+    f'for file in {" ".join(PID_FILES)}; do [ ! -f "$file" ] || echo "{HELPER} $(cat "$file") ${{file##*/}}"; done;'
     " cat /proc/stat /proc/[0-9]*/stat 2>/dev/null; true"
 )
 """Processes that end meanwhile are left out."""

@@ -1,7 +1,7 @@
 """What the CPUs of a computer did by a moment, and how much of it was for a lab. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 TICK_NS = 10_000_000
 """In which the kernel counts here (USER_HZ)."""
@@ -27,6 +27,32 @@ class Work:
     """Of these the lab's programs, and who measures."""
     kernel_ns: Mapping[int, int]
     """Of these each of the kernel's own threads, by number: whose work they do nobody can tell."""
+    helpers: Mapping[str, Mapping[int, "HelperProcess"]] = field(default_factory=dict)
+    """Name of each helper's file to its processes, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelperProcess:
+    """A process of a helper, such as a service."""
+
+    cpu_ns: int
+    """CPU time that it had, with that of those that it waited for [ns]."""
+    threads: int
+    """How many threads it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelperUse:
+    """What a helper did between two moments."""
+
+    name: str
+    """Of its file, without the ending: machine.service of a service."""
+    cpu_ns: int
+    """CPU time of all its processes [ns]."""
+    busiest_ns: int
+    """That of the one that had most [ns]."""
+    threads: int
+    """How many threads that one has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +76,24 @@ def beside(before: Work, after: Work) -> Beside:
     )
 
 
+def helpers_between(before: Work, after: Work) -> Iterator[HelperUse]:
+    """Yield what each helper did that was there at both moments."""
+    for name, own in after.helpers.items():
+        earlier = before.helpers.get(name)
+        if earlier is None or not own:
+            continue
+        spent = {pid: one.cpu_ns - (earlier[pid].cpu_ns if pid in earlier else 0) for pid, one in own.items()}
+        busiest = max(spent, key=lambda pid: spent[pid])
+        yield HelperUse(name.removesuffix(".pid"), sum(spent.values()), spent[busiest], own[busiest].threads)
+
+
 def work_of(text: str, agent: int) -> Work | None:
     """Read the lines of helpers, of /proc/stat and of every process's stat; None: the CPUs are not among them.
 
     `agent` is the process id of the lab's agent on that computer. Its descendants are the lab's, with those that
     ended and were waited for; of its ancestors (who measures) their own time alone.
     """
-    cpus, helpers = -1, set()
+    cpus, helpers = -1, dict[int, str]()
     total: tuple[int, ...] = ()
     processes: dict[int, _Process] = {}
     for line in text.splitlines():
@@ -64,8 +101,8 @@ def work_of(text: str, agent: int) -> Work | None:
         if line.startswith("cpu"):
             cpus += 1
             total = total or tuple(int(word) for word in words[1:9])
-        elif words[:1] == [HELPER] and words[-1].isdecimal():
-            helpers.add(int(words[-1]))
+        elif words[:1] == [HELPER] and len(words) > 1 and words[1].isdecimal():
+            helpers[int(words[1])] = " ".join(words[2:])
         elif (one := _process(line)) is not None:
             processes[one.pid] = one
     if cpus < 1 or len(total) < 8:
@@ -78,6 +115,15 @@ def work_of(text: str, agent: int) -> Work | None:
         programs_ns=(user + nice + system) * TICK_NS,
         own_ns=_own_ticks(processes, {agent, *helpers}, agent) * TICK_NS,
         kernel_ns={one.pid: one.own_ticks * TICK_NS for one in processes.values() if one.of_kernel},
+        helpers={
+            name: {
+                pid: HelperProcess((one.own_ticks + one.ended_ticks) * TICK_NS, one.threads)
+                for pid in _descendants(processes, [root])
+                if (one := processes.get(pid)) is not None
+            }
+            for root, name in helpers.items()
+            if name
+        },
     )
 
 
@@ -89,18 +135,25 @@ class _Process:
     own_ticks: int
     ended_ticks: int
     """Of its descendants that it waited for."""
+    threads: int
+    """How many it has."""
 
 
 def _process(line: str) -> _Process | None:
     """Read a line of proc_pid_stat(5); None: it is another line."""
     head, named, tail = line.rpartition(") ")
     pid, fields = head.partition(" (")[0], tail.split()
-    if not named or not pid.isdecimal() or len(fields) < 15:
+    if not named or not pid.isdecimal() or len(fields) < 18:
         return None
     user, system, ended_user, ended_system = map(int, fields[11:15])
     flags = int(fields[6])
     return _Process(
-        int(pid), int(fields[1]), bool(flags & KERNEL_THREAD), user + system, ended_user + ended_system
+        int(pid),
+        int(fields[1]),
+        bool(flags & KERNEL_THREAD),
+        user + system,
+        ended_user + ended_system,
+        int(fields[17]),
     )
 
 

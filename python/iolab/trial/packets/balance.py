@@ -40,7 +40,7 @@ from iolab.trial.counters.drops import (
     RX_ERRORS,
     TX_ERRORS,
 )
-from iolab.trial.packets.wire_drops import wire_drops
+from iolab.trial.counters.wire_drops import wire_drops
 
 
 def offered_frames(sender: SenderReport) -> int:

@@ -3,12 +3,14 @@
 What the counts mean is in other modules: balance (frames), use and guest_use (CPU time).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from iolab.agent.client import Pending
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
 from iolab.agent.wires import WireCounts
+from iolab.experiment.experiment import Lab
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.links.link_topology import home_of, is_ours
 from iolab.lab.links.wires import wire_id
@@ -34,15 +36,7 @@ class Counters:
         self._own = directions[0].source.kernel
         arrivals = dict.fromkeys(ref for way in directions for ref in way.arrivals)
         machines = site.lab.machines
-        passed = {ref for way in self.wires for hop in way.hops for ref in hop}
-        links = site.lab.links.items()
-        self.wire_ends = {
-            name: ends
-            for name, link in links
-            if is_ours(site.lab, name)
-            for ends in (tuple(name_of(end) if name_of(end) in passed else str(end) for end in link.ends),)
-            if passed.issuperset(ends)
-        }
+        self.wire_ends = wire_ends_on(site.lab, self.wires)
         """The ends of the emulated paths on the ways, by link."""
         self._devices = [ref for ref in arrivals if machines[PortRef(ref).machine].forward == "xdp"]
 
@@ -51,10 +45,7 @@ class Counters:
         agent = self._site.agent
         netns = list(dict.fromkeys(port.netns for port in self.places.values() if port.kernel == self._own))
         devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in self._devices}
-        wires = {
-            link: self._site.agent_of(home_of(self._site.lab, link)).begin("wire.read", {"id": wire_id(link)})
-            for link in self.wire_ends
-        }
+        wires = begin_wires(self._site, self.wire_ends)
         reading = agent.read_samples(netns, SAMPLERS)
         elsewhere = self._elsewhere()
         counts = {ref: pending.read(DeviceCounts, PATIENCE_S) for ref, pending in devices.items()}
@@ -90,6 +81,26 @@ class Counters:
             for kernel, places in netns.items()
             if kernel in self._site.agents and self._site.agents[kernel] is not self._site.agent
         }
+
+
+def wire_ends_on(lab: Lab, ways: Sequence[Way]) -> dict[str, tuple[str, ...]]:
+    """Return the ends of the emulated paths on ways, by link."""
+    passed = {ref for way in ways for hop in way.hops for ref in hop}
+    return {
+        name: ends
+        for name, link in lab.links.items()
+        if is_ours(lab, name)
+        for ends in (tuple(name_of(end) if name_of(end) in passed else str(end) for end in link.ends),)
+        if passed.issuperset(ends)
+    }
+
+
+def begin_wires(site: Site, links: Iterable[str]) -> dict[str, Pending]:
+    """Begin to read what became of the frames of emulated paths."""
+    return {
+        link: site.agent_of(home_of(site.lab, link)).begin("wire.read", {"id": wire_id(link)})
+        for link in links
+    }
 
 
 def places_on(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:

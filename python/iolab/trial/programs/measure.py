@@ -17,7 +17,8 @@ from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings
 from iolab.trial.other_work.disturbed import disturbed
-from iolab.trial.other_work.look import work_done
+from iolab.trial.other_work.look import Looked, work_done
+from iolab.trial.other_work.work import helpers_between
 from iolab.trial.programs.figures import figures_in
 from iolab.trial.programs.running import (
     CAPTURE_BYTES,
@@ -31,7 +32,7 @@ from iolab.trial.programs.running import (
     wait,
     written,
 )
-from iolab.trial.programs.verdict import Ran, judge, lines_of
+from iolab.trial.programs.verdict import Ran, ServiceRan, judge, lines_of
 
 SCHEMA = 1
 """Version of the raw samples."""
@@ -70,6 +71,7 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
     values = figures_in(ended.stdout, measure.metrics, ended.stderr)
     ran = [_ran(*one) for one in zip((running, *servers), (ended, *served), strict=True)]
     lines = tuple(lines_of(site.lab, site.topology))
+    services = tuple(_services(work_before, work_after, ended.end_ns - ended.begin_ns))
     return Measured(
         metrics=Metrics((*_figures(measure, values), *_own(ended))),
         warnings=(),
@@ -77,7 +79,7 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
         commands=tuple(record(*one) for one in zip((*servers, running), (*served, ended), strict=True)),
         raw=_raw(measure, ended, served),
         conclude=lambda read: Concluded(
-            verdict=judge(ran, lines, read, (ended.begin_ns, ended.end_ns)),
+            verdict=judge(ran, lines, read, (ended.begin_ns, ended.end_ns), services),
             warnings=disturbed(work_before, work_after, read),
             series=_series(measure, values, running, ended, read),
         ),
@@ -109,6 +111,17 @@ def _ran(running: Running, ended: ProcessEnded) -> Ran:
         cpu_ns=ended.cpu_user_ns + ended.cpu_system_ns,
         took_ns=ended.end_ns - ended.begin_ns,
     )
+
+
+def _services(before: Looked, after: Looked, took_ns: int) -> Iterator[ServiceRan]:
+    """Yield what the lab's services did while a program ran, on the computers whose work was looked at."""
+    for kernel, work in after.items():
+        for one in helpers_between(before[kernel], work) if kernel in before else ():
+            machine, dot, name = one.name.partition(".")
+            if dot:
+                yield ServiceRan(
+                    name, machine, one.cpu_ns / max(1, took_ns), one.busiest_ns / max(1, took_ns), one.threads
+                )
 
 
 def _figures(measure: CommandMeasure, values: Mapping[str, Sequence[float]]) -> list[Metric]:

@@ -4,7 +4,7 @@ What a program does is not known: only what had no time or room left while it ra
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iolab.agent.messages import Reading
 from iolab.experiment.experiment import Lab
@@ -34,6 +34,8 @@ STARVED_RATIO = 0.1
 """A thread that waited for its CPU so much of the time did not get what it needed."""
 MOST_RATIO = 0.5
 """A thread counts that was there for so much of the time; a program that ran less than that waited most of the time."""
+WORKED_RATIO = 0.05
+"""A service that had so much of a CPU is named beside what limited a program."""
 UNSEEN_RATIO = 0.5
 """From which share of a program's CPU time on that no thread was seen to use it had processes too short to be seen."""
 
@@ -64,6 +66,22 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceRan:
+    """A service of the lab, while a program ran that may have asked it."""
+
+    name: str
+    """What it is called in messages."""
+    machine: str
+    """Where it ran."""
+    cpus_ratio: float
+    """CPU time of all its processes for each second of the program."""
+    busiest_ratio: float
+    """That of the process that had most."""
+    threads: int
+    """How many threads that one has: with one, its time is the thread's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """A port that sends into a link of known rate."""
 
@@ -80,9 +98,13 @@ class Line:
 
 
 def judge(
-    programs: Sequence[Ran], lines: Sequence[Line], readings: Readings, span_ns: tuple[int, int]
+    programs: Sequence[Ran],
+    lines: Sequence[Line],
+    readings: Readings,
+    span_ns: tuple[int, int],
+    services: Sequence[ServiceRan] = (),
 ) -> Verdict:
-    """Return what limited the first of the programs; the others are its servers.
+    """Return what limited the first of the programs; the others are its servers. Services of the lab take part.
 
     `span_ns` is when it began and ended, on the clock of its kernel: what was read there meanwhile counts. Clocks of
     two kernels are never compared, so on others all of the trial does.
@@ -90,16 +112,34 @@ def judge(
     home = programs[0].kernel if programs[0].kernel in readings else HERE
     own = {name: within(read, span_ns) if name == home else read for name, read in readings.items()}
     busiest = {one.process: _busiest(one, own) for one in programs}
-    return (
+    found = (
         _line(lines, own)
         or _thread(programs, busiest)
+        or _service(services)
         or _starved(programs, busiest)
         or _cpus(programs, busiest, own)
         or _kernel_thread(programs, own)
         or _in_turn(programs[0], own)
-        or _waited(programs, busiest)
+        or (None if any(one.cpus_ratio >= MOST_RATIO for one in services) else _waited(programs, busiest))
         or _unknown(programs[0])
     )
+    told = {said.machine for said in found.seen if isinstance(said, OwnProgramRan)}
+    worked = (one for one in services if one.cpus_ratio >= WORKED_RATIO and one.machine not in told)
+    return replace(found, seen=(*found.seen, *map(_service_ran, worked)))
+
+
+def _service_ran(service: ServiceRan) -> OwnProgramRan:
+    return OwnProgramRan(program=service.name, machine=service.machine, cpus_ratio=service.cpus_ratio)
+
+
+def _service(services: Sequence[ServiceRan]) -> Verdict | None:
+    """A process of a service without time left; of one with several threads nobody knows whose time it was."""
+    for service in services:
+        if service.busiest_ratio >= BUSY_RATIO:
+            doubt = None if service.threads == 1 else NoSingleThread()
+            at = AtMachine(machine=service.machine)
+            return Verdict(Limit.WORKER, (_service_ran(service),), at, doubt)
+    return None
 
 
 def _of(own: Mapping[str, Sequence[Reading]], kernel: str) -> Sequence[Reading]:

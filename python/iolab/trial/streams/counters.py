@@ -69,24 +69,38 @@ class Arrival:
 
 
 def arrivals(
-    protocol: str, flows: Sequence[FlowReport], before: Reading, after: Reading
+    protocol: str, flows: Sequence[FlowReport], before: Reading, after: Reading, length: int | None = None
 ) -> tuple[Arrival, ...]:
-    """Return what arrived at every receiving interface of a kernel's flows."""
+    """Return what arrived at every receiving interface of a kernel's flows; `length` is that of each datagram."""
     arriving: dict[tuple[str | None, str], list[FlowReport]] = {}
     for flow in flows:
         arriving.setdefault((flow.dst.netns, flow.dst.interface), []).append(flow)
-    return tuple(_arrival(protocol, group, before, after) for group in arriving.values())
+    datagram = length if protocol == "udp" else None
+    return tuple(_arrival(protocol, group, before, after, datagram) for group in arriving.values())
 
 
-def _arrival(protocol: str, flows: list[FlowReport], before: Reading, after: Reading) -> Arrival:
+def _arrival(
+    protocol: str, flows: list[FlowReport], before: Reading, after: Reading, datagram_bytes: int | None
+) -> Arrival:
     at: Endpoint = flows[0].dst
     place, delivered = f"{at.machine}.{at.port}", sum(flow.delivered_bytes for flow in flows)
     earlier, later = before.interface(at.netns, at.interface), after.interface(at.netns, at.interface)
     if earlier is None or later is None:
         return Arrival(place, None, delivered)
+    whole = _reassembled(after, at) - _reassembled(before, at)
+    if (
+        datagram_bytes is not None and whole > 0
+    ):  # fragments of datagrams that never were whole arrive as well
+        return Arrival(place, whole * datagram_bytes, delivered)
     packets = later.rx_packets - earlier.rx_packets
     beyond = head_bytes(protocol, at.address, at.counted_bytes)
     return Arrival(place, later.rx_bytes - earlier.rx_bytes - packets * beyond, delivered)
+
+
+def _reassembled(reading: Reading, at: Endpoint) -> int:
+    """Return the datagrams that the namespace of an end made of fragments."""
+    rows = (row for seen in reading.observations if seen.netns == at.netns for row in seen.drops)
+    return sum(row.counters.get("ReasmOKs", 0) for row in rows if row.name in ("Ip", "Ip6"))
 
 
 def head_bytes(protocol: str, address: str, counted_bytes: int = ETHERNET_BYTES) -> int:

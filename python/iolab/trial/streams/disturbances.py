@@ -14,6 +14,7 @@ from iolab.statements.streams import (
     CpuWithheld,
     ForeignTraffic,
     KernelStoodStill,
+    LevelChanged,
     LinkWentDown,
     ProgramsShareCpu,
     ProgramStopped,
@@ -52,7 +53,7 @@ def disturbances(seen: StreamSeen) -> tuple[Warning, ...]:
         *_unheld(seen),
         *_foreign(seen),
     ]
-    return tuple(found or _stood(seen))
+    return (*(found or _stood(seen)), *_levels(seen))
 
 
 def _programs(seen: StreamSeen) -> list[Program]:
@@ -124,6 +125,19 @@ def _foreign(seen: StreamSeen) -> Iterator[Warning]:
         most_bps = max(beyond.values())
         place = next(place for place, bps in beyond.items() if bps > SAME_RATIO * most_bps)
         yield ForeignTraffic(place=place, foreign_bps=beyond[place])
+
+
+def _levels(seen: StreamSeen) -> Iterator[Warning]:
+    """Yield the flows whose mean is of no level that they had."""
+    for flow in seen.flows:
+        if (change := flow.change) is not None:
+            yield LevelChanged(
+                flow=flow.name,
+                before_bps=change.before_bps,
+                after_bps=change.after_bps,
+                at_ns=change.at_ns,
+                mean_bps=change.mean_bps,
+            )
 
 
 def _stood(seen: StreamSeen) -> Iterator[Warning]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from iolab.record.balance import Drop
 from iolab.record.load import Shaper
 from iolab.record.verdict import CpuUse, Thread
+from iolab.trial.counters.passing import LevelChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,10 @@ class Connections:
     """Smoothed round-trip time, the longest [ns]."""
     congestion: str
     """What controls congestion."""
+    largest_send_buffer_bytes: int = 0
+    """Of the send buffers, the largest bound [bytes]; 0: not known."""
+    least_rtt_ns: int = 0
+    """The least round-trip time, of the connection that has the longest now [ns]; 0: not known."""
 
     @property
     def receiver_limited_ratio(self) -> float:
@@ -99,6 +104,49 @@ class Passed:
     """What is known of it: the rate of its shaper or link, or what the flows sent [bit/s]."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShaperSeen:
+    """A shaper that a flow, or what acknowledges it, passed."""
+
+    shaper: Shaper
+    """What it counted."""
+    passed_bps: float
+    """What it let through in the time in which that passed; of two levels the one nearest its rate [bit/s]."""
+    change: LevelChange | None = None
+    """Where what it let through went from one level to another; None: it did not."""
+    back: bool = False
+    """Whether acknowledgements passed it, and not the flow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSeen:
+    """An emulated line on the way of a flow."""
+
+    place: str
+    """The port that sends into it."""
+    link: str = ""
+    """Its link."""
+    passed_bps: float
+    """Frames that went by, in the time in which they did [bit/s]."""
+    rate_bps: float | None
+    """What it carries [bit/s]; None: that follows a trace."""
+    arrived_frames: int = 0
+    """Frames that came to it."""
+    lost_frames: int = 0
+    """Of those, what its queue lost."""
+    passed_bytes: int = 0
+    """What it carried [bytes]."""
+    capacity_bytes: int = 0
+    """What its trace could carry meanwhile [bytes]; 0: it has none, or that is not known."""
+
+    @property
+    def used_ratio(self) -> float:
+        """Return which part of its capacity was used."""
+        if self.rate_bps is not None:
+            return self.passed_bps / self.rate_bps
+        return self.passed_bytes / self.capacity_bytes if self.capacity_bytes else 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeen:
     """One direction of one pair, and what was seen of it."""
@@ -133,12 +181,20 @@ class FlowSeen:
     """None: UDP, or the kernel does not tell."""
     drops: tuple[Drop, ...] = ()
     """What was dropped on its way and at the receiving socket, whosever it was, most first."""
-    shapers: tuple[Shaper, ...] = ()
-    """On its way, in their order."""
+    shapers: tuple[ShaperSeen, ...] = ()
+    """On its way, in their order, then those on the way of its acknowledgements."""
     waiting: Mapping[str, float] = field(default_factory=dict)
     """Port on its way to the part of the readings at which packets waited in its queue."""
-    lines: tuple[Passed, ...] = ()
-    """Links of known rate on its way, and the frames that went by."""
+    lines: tuple[LineSeen, ...] = ()
+    """Emulated lines on its way."""
+    fragments: int = 1
+    """Into how many packets each of its datagrams is cut."""
+    reassembly_failed: int = 0
+    """Datagrams of which a fragment was missing where they arrived."""
+    wire_frames: Mapping[str, int] = field(default_factory=dict)
+    """Link to the frames that came to its emulated path."""
+    change: LevelChange | None = None
+    """Where its rate went from one level to another; None: it did not, or its mean does not mislead."""
     carriers: tuple[Carrier, ...] = ()
     """Ports on its way whose carrier changed."""
     stood_ns: int = 0

@@ -44,6 +44,8 @@ class FlowReport:
     """Payload that the receiver read [bit/s]."""
     delivered_bytes: int
     """Payload that the receiver read, warm-up included [bytes]."""
+    handed_bytes: int
+    """Payload that the sender handed to its socket, warm-up included [bytes]."""
     datagrams: int
     """UDP datagrams sent; 0 for TCP."""
     lost_datagrams: int
@@ -154,9 +156,10 @@ def _flow(
         dst=dst,
         sent_bps=sent.bits_per_second,
         received_bps=received.bits_per_second,
-        delivered_bytes=_delivered_bytes(receiver),
+        delivered_bytes=_bytes(receiver, sending=False),
+        handed_bytes=_bytes(sender, sending=True),
         stood_ns=_stood_ns(receiver),
-        **_datagrams(sent, received),
+        **_datagrams(sent, received, receiver),
         retransmits=sent.retransmits,
         rtt_mean_ns=sum(rtts_us) / len(rtts_us) * 1e3 if rtts_us else None,
         cpu_src_ratio=sender.end.cpu_utilization_percent.host_total / 100,
@@ -175,15 +178,27 @@ def _rtts_us(sender: Report) -> list[float]:
     return found or [float(one.mean_rtt) for one in ends if one.sender and one.mean_rtt]
 
 
-def _datagrams(sent: Total, received: Total) -> _Datagrams:
+def _datagrams(sent: Total, received: Total, receiver: Report) -> _Datagrams:
+    """Return what became of datagrams.
+
+    Each end leaves its own warm-up out. Over a delay these are different datagrams: what is lost of those of the
+    sender's warm-up counts in the receiver's time. So with a warm-up both counts are the receiver's.
+    """
     if received.packets is None:
         return _Datagrams(datagrams=0, lost_datagrams=0, jitter_ns=None)
     if sent.packets is None or received.lost_packets is None or received.jitter_ms is None:
         raise ValueError("iperf3's report counts datagrams at one end only")
-    if received.lost_packets > sent.packets:
-        raise ValueError(f"iperf3 reports {received.lost_packets} datagrams lost of {sent.packets} sent")
-    jitter_ns = received.jitter_ms * 1e6
-    return _Datagrams(datagrams=sent.packets, lost_datagrams=received.lost_packets, jitter_ns=jitter_ns)
+    counted, lost = sent.packets, received.lost_packets
+    rows = [row for interval in receiver.intervals for row in interval.streams if not row.sender]
+    own = [
+        row for row in rows if not row.omitted and row.packets is not None and row.lost_packets is not None
+    ]
+    if own and len(own) < len(rows):
+        counted = sum(row.packets or 0 for row in own)
+        lost = max(0, sum(row.lost_packets or 0 for row in own))
+    if lost > counted:
+        raise ValueError(f"iperf3 reports {lost} datagrams lost of {counted} sent")
+    return _Datagrams(datagrams=counted, lost_datagrams=lost, jitter_ns=received.jitter_ms * 1e6)
 
 
 def _stood_ns(receiver: Report) -> int:
@@ -203,6 +218,6 @@ def _stood_ns(receiver: Report) -> int:
     return int(longest * NS_PER_S)
 
 
-def _delivered_bytes(receiver: Report) -> int:
-    rows = (row for interval in receiver.intervals for row in interval.streams)
-    return sum(row.bytes for row in rows if not row.sender)
+def _bytes(report: Report, *, sending: bool) -> int:
+    rows = (row for interval in report.intervals for row in interval.streams)
+    return sum(row.bytes for row in rows if row.sender is sending)

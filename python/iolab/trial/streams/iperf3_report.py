@@ -88,6 +88,10 @@ class IntervalStream(_Part):
     """Since the first one's start [s]."""
     end: Amount = 0.0
     """The same of its end [s]."""
+    packets: Count | None = None
+    """UDP datagrams: of a sender those sent, of a receiver those that should have come by their numbers."""
+    lost_packets: Annotated[int, Field(strict=True)] | None = None
+    """Of these, those that did not come; below zero where late ones had been counted before."""
     retransmits: Count | None = None
     """TCP segments sent again."""
     snd_cwnd: Count | None = None

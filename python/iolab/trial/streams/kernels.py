@@ -1,18 +1,23 @@
 """The kernels that a stream passes: their programs, their counters, and what TCP tells of its connections."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
 from iolab.agent.messages import ProcessEnded
+from iolab.agent.wires import WireCounts
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.trial.counters.differences import Port, Snapshot
 from iolab.trial.instruments.samplers import Kept, read_kept
 from iolab.trial.lab_access import Site
+from iolab.trial.packets.snapshots import begin_wires
 from iolab.trial.streams.iperf3 import Pair
 
 BESIDE = ("cpu", "threads", "softnet", "interfaces", "qdiscs", "drops")
 """What is read before and after a trial."""
+IN_EFFECT = ("settings", "processors")
+"""What is read after it as well."""
+PATIENCE_S = 10.0
 CONNECTIONS = "connections"
 """Name of the series at each agent."""
 CONNECTIONS_PERIOD_MS = 1_000
@@ -25,7 +30,11 @@ LOOK_S = 0.5
 class Kernels:
     """The kernels that a stream passes, this computer's first."""
 
-    def __init__(self, site: Site, pairs: Sequence[Pair], places: Mapping[str, Port]) -> None:
+    def __init__(
+        self, site: Site, pairs: Sequence[Pair], places: Mapping[str, Port], wires: Iterable[str] = ()
+    ) -> None:
+        """`wires` are the links whose emulated paths the stream passes."""
+        self._site, self._wires = site, tuple(wires)
         ends = [end for pair in pairs for end in (pair.client, pair.server)]
         agents = {HERE: site.agent} | dict(site.agents)
         wanted = dict.fromkeys(
@@ -50,13 +59,16 @@ class Kernels:
         """Return the agent of an end."""
         return self._agents[end.kernel if end.kernel in self._agents else HERE]
 
-    def read(self) -> Snapshot:
-        """Read the counters of every kernel."""
+    def read(self, *more: str) -> Snapshot:
+        """Read the counters of every kernel and emulated path; `more` are further samplers."""
+        wires = begin_wires(self._site, self._wires)
         readings = {
-            kernel: agent.read_samples(self._netns[kernel], BESIDE) for kernel, agent in self._agents.items()
+            kernel: agent.read_samples(self._netns[kernel], (*BESIDE, *more))
+            for kernel, agent in self._agents.items()
         }
         own = readings.pop(HERE)
-        return Snapshot(own, {}, readings)
+        counted = {link: pending.read(WireCounts, PATIENCE_S) for link, pending in wires.items()}
+        return Snapshot(own, {}, readings, counted)
 
     def watch_connections(self, duration_ns: int) -> None:
         """Begin to read what TCP tells of its connections."""

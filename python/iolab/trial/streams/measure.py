@@ -3,7 +3,7 @@
 It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
@@ -13,6 +13,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way, stream_way
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
+from iolab.record.in_effect import Effect
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
@@ -27,22 +28,23 @@ from iolab.statements.failures import (
 from iolab.statements.warnings import ConnectionsDropped, SenderShort, Warning
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.failed import Failed
+from iolab.trial.in_effect import in_effect
 from iolab.trial.instruments.samplers import Kept
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
-from iolab.trial.packets.snapshots import places_on
+from iolab.trial.packets.snapshots import places_on, wire_ends_on
 from iolab.trial.streams.congestion import other_congestion
 from iolab.trial.streams.connected import unconnected
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import StreamSeen
-from iolab.trial.streams.figures import flow_metrics, numbered
+from iolab.trial.streams.figures import flow_metrics, flow_names, numbered
 from iolab.trial.streams.in_flight import in_flight
 from iolab.trial.streams.intervals import interval_series
 from iolab.trial.streams.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
 from iolab.trial.streams.iperf3_report import UNREACHED, Report, parse_report
-from iolab.trial.streams.kernels import Kernels
-from iolab.trial.streams.observe import Observed, observe
+from iolab.trial.streams.kernels import IN_EFFECT, Kernels
+from iolab.trial.streams.observe import Observed, connections_of, observe
 from iolab.trial.streams.pairs import place_pairs
 from iolab.trial.streams.verdict import judge
 
@@ -67,7 +69,8 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
     """
     pairs = place_pairs(measure, site.topology)
     ways, places = places_on(site, _directions(site, pairs))
-    kernels = Kernels(site, pairs, places)
+    wires = wire_ends_on(site.lab, ways)
+    kernels = Kernels(site, pairs, places, wires)
     servers = {f"server-{pair.tcp_port}": pair.server for pair in pairs}
     clients = {f"client-{pair.tcp_port}": pair.client for pair in pairs}
     try:
@@ -87,7 +90,7 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
         ended = _clients_ended(kernels, pairs, clients, patience_ms)
         sent = [_report(client, "client", pair) for pair, client in zip(pairs, ended, strict=True)]
-        after = kernels.read()
+        after = kernels.read(*IN_EFFECT)
         connections = kernels.connections()
         served = kernels.wait(servers, SERVER_END_MS)
     except (AgentError, TrialFailed) as error:
@@ -101,8 +104,9 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
     span_ns = max(client.end_ns for client in ended) - min(client.begin_ns for client in ended)
     observed = Observed(
         lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways, span_ns=span_ns,
-        counted=Counted(places, before, after), connections=_readings(connections), guests=site.guests,
+        counted=Counted(places, before, after, wires), connections=_readings(connections), guests=site.guests,
         alone=site.alone,
+        ran={pair.tcp_port: (one.begin_ns, one.end_ns) for pair, one in zip(pairs, ended, strict=True)},
     )  # fmt: skip
     arrived = _arrivals(measure, [flow for _, flow in flows], before, after)
     return Measured(
@@ -116,8 +120,28 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         measured_ns=span_ns,
         commands=_commands(measure, pairs, ended, served),
         raw=_raw(reports, before, after),
+        in_effect={**dict(_flows_in_effect(observed)), **in_effect(site.topology, _readings_of(after))},
         conclude=lambda read: _conclude(observe(observed, read), _series(pairs, reports, ended, read)),
     )
+
+
+def _readings_of(snapshot: Snapshot) -> dict[str, Reading]:
+    return {HERE: snapshot.reading, **snapshot.elsewhere}
+
+
+def _flows_in_effect(seen: Observed) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield what the sockets of each flow told: what controlled congestion, and buffers whose size was asked for."""
+    names = flow_names([flow for _, flow in seen.flows])
+    for name, (pair, flow) in zip(names, seen.flows, strict=True):
+        tcp = connections_of(seen, flow.src, flow.dst, pair.tcp_port, forth=flow.src == pair.client)
+        if tcp is not None:
+            found = {Effect.CONGESTION: tcp.congestion}
+            if (
+                seen.measure.window is not None
+            ):  # else they grow as the stream needs, up to the limits of the stack
+                found[Effect.SEND_BUFFER] = str(tcp.largest_send_buffer_bytes)
+                found[Effect.RECEIVE_BUFFER] = str(tcp.receive_buffer_bytes)
+            yield name, {setting.value: value for setting, value in found.items()}
 
 
 def _readings(kept: Mapping[str, Kept]) -> Readings:
@@ -257,7 +281,8 @@ def _arrivals(
             for flow in flows
             if kernel == (flow.dst.kernel if flow.dst.kernel in before.elsewhere else HERE)
         ]
-        found += arrivals(measure.protocol, own, before.of(kernel), after.of(kernel))
+        length = measure.length if isinstance(measure.length, int) else None
+        found += arrivals(measure.protocol, own, before.of(kernel), after.of(kernel), length)
     return tuple(found)
 
 

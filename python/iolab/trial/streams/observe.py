@@ -1,8 +1,7 @@
 """Counters, reports and readings over time, as evidence of what limited a stream. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 
 from iolab.agent.connections import SocketCounters
 from iolab.agent.messages import Reading
@@ -14,30 +13,18 @@ from iolab.lab.endpoints import ETHERNET_BYTES
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
-from iolab.record.balance import Drop
-from iolab.statements.drop_reasons import NotPassedOnFor
-from iolab.statements.places import AtMachine, AtPort
 from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.counters.differences import Counted
-from iolab.trial.counters.drop_reasons import explain
-from iolab.trial.counters.drops import (
-    BACKLOG,
-    FILTER,
-    NO_BUFFER,
-    QDISC,
-    RING_FULL,
-    RX_ERRORS,
-    SOCKET,
-    TX_ERRORS,
-    merged,
-)
 from iolab.trial.counters.guest_use import guest_threads
+from iolab.trial.counters.passing import Course, LevelChange, Passing, passing
 from iolab.trial.counters.shapers import shapers
 from iolab.trial.lab_access import GuestPlace
 from iolab.trial.measurement import Readings
-from iolab.trial.streams.counters import head_bytes
-from iolab.trial.streams.evidence import Carrier, Connections, FlowSeen, Passed, StreamSeen
+from iolab.trial.streams.counters import HEADER_BYTES, IPV4_BYTES, IPV6_BYTES, head_bytes
+from iolab.trial.streams.dropped import COMPLETE, INCOMPLETE, drops_of, mtu_at, protocol_count
+from iolab.trial.streams.evidence import Carrier, Connections, FlowSeen, Passed, ShaperSeen, StreamSeen
 from iolab.trial.streams.iperf3 import FlowReport, Pair
+from iolab.trial.streams.lines import lines_on
 from iolab.trial.streams.programs import all_strangers, lifetime, longest_gap_ns, program_of
 
 NS_PER_S = 1_000_000_000
@@ -71,6 +58,8 @@ class Observed:
     """Virtual machines of the lab."""
     span_ns: int
     """How long the programs ran [ns]."""
+    ran: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """When each client began and ended, by its server's port, on the clock of its kernel [ns]."""
     alone: bool = True
     """Whether no other measure has the lab carry anything meanwhile."""
 
@@ -85,7 +74,8 @@ def observe(seen: Observed, readings: Readings) -> StreamSeen:
     )
     for kernel in kernels:
         threads += kernel_threads(before.of(kernel), after.of(kernel), seen.span_ns, f"{kernel} ".lstrip())
-    flows = tuple(_flow(seen, readings, index) for index in range(len(seen.flows)))
+    course = Course(counted, readings)
+    flows = tuple(_flow(seen, readings, course, index) for index in range(len(seen.flows)))
     return StreamSeen(
         flows=flows,
         cpus=tuple(
@@ -104,7 +94,7 @@ def _by_kernel(of: Callable[[str], Reading], kernels: Sequence[str]) -> dict[str
     return {kernel: of(kernel) for kernel in kernels}
 
 
-def _flow(seen: Observed, readings: Readings, index: int) -> FlowSeen:
+def _flow(seen: Observed, readings: Readings, course: Course, index: int) -> FlowSeen:
     pair, flow = seen.flows[index]
     way = seen.ways[index]
     client, server = f"client-{pair.tcp_port}", f"server-{pair.tcp_port}"
@@ -130,13 +120,17 @@ def _flow(seen: Observed, readings: Readings, index: int) -> FlowSeen:
         retransmits=flow.retransmits or 0,
         sender=program[flow.src],
         receiver=program[flow.dst],
-        tcp=_connections(seen, flow.src, flow.dst, pair.tcp_port, forth=forth)
+        tcp=connections_of(seen, flow.src, flow.dst, pair.tcp_port, forth=forth)
         if seen.measure.protocol == "tcp"
         else None,
-        drops=tuple(one for one in merged(_drops(seen, way, flow)) if one.frames > 0),
-        shapers=shapers(seen.lab, [way], seen.counted),
-        waiting=_waiting(seen.counted, way, readings),
-        lines=tuple(_lines(seen, way)),
+        drops=drops_of(seen.counted, way, datagrams=seen.measure.protocol == "udp"),
+        shapers=tuple(_shapers(seen, way, course)),
+        waiting={out: part for out, _ in way.hops if (part := course.waiting(out)) is not None},
+        lines=tuple(lines_on(seen.lab, way, seen.counted, course, _active_ns(seen, pair))),
+        fragments=_fragments(seen, way),
+        reassembly_failed=_incomplete(seen, way, flow),
+        wire_frames=_wire_frames(seen.counted, way),
+        change=_change(seen, way, course, within),
         carriers=tuple(_carriers(seen.counted, way)),
         stood_ns=flow.stood_ns,
     )
@@ -146,7 +140,7 @@ def _of(readings: Readings, end: Endpoint) -> Sequence[Reading]:
     return readings.get(end.kernel, readings.get(HERE, ()))
 
 
-def _connections(
+def connections_of(
     seen: Observed, source: Endpoint, target: Endpoint, port: int, *, forth: bool
 ) -> Connections | None:
     """Return the last state that the source's TCP gave for each connection on which it sent."""
@@ -167,12 +161,14 @@ def _connections(
         window_bytes=sum(row.window_bytes for row in rows),
         receiver_window_bytes=sum(row.receiver_window_bytes for row in rows),
         send_buffer_bytes=sum(row.send_buffer_bytes for row in rows),
+        largest_send_buffer_bytes=max(row.send_buffer_bytes for row in rows),
         receive_buffer_bytes=_receive_buffer(
             seen, target, {(row.remote_port, row.local_port) for row in rows}
         ),
         sent_bytes=sum(row.sent_bytes for row in rows),
         resent_bytes=sum(row.resent_bytes for row in rows),
         rtt_ns=max(row.rtt_ns for row in rows),
+        least_rtt_ns=max(rows, key=lambda row: row.rtt_ns).least_rtt_ns,
         congestion=rows[0].congestion,
     )
 
@@ -190,55 +186,6 @@ def _receive_buffer(seen: Observed, target: Endpoint, ports: set[tuple[int, int]
     return max(own, default=0)
 
 
-# Drops ------------------------------------------------------------------------------------------------------
-
-
-def _drops(seen: Observed, way: Way, flow: FlowReport) -> Iterator[Drop]:
-    """Yield what was dropped on a way and at its end."""
-    counted = seen.counted
-    for out, into in way.hops:
-        backlog = sum(counted.backlogs(counted.ports[into].kernel).values())
-        dropped = counted.frames(into, "rx_dropped")
-        sending, receiving = AtPort(port=out), AtPort(port=into)
-        yield Drop(sending, QDISC, counted.qdisc_drops(out))
-        yield Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors"))
-        yield Drop(receiving, RING_FULL, counted.frames(out, "tx_dropped"))
-        yield Drop(receiving, BACKLOG, min(dropped, backlog))
-        yield Drop(receiving, NO_BUFFER, dropped - min(dropped, backlog))
-        yield Drop(receiving, RX_ERRORS, counted.frames(into, "rx_errors"))
-        yield from (Drop(AtPort(port=ref), FILTER, counted.filtered(ref)) for ref in (out, into))
-    yield from _vanished(seen, way)
-    if seen.measure.protocol == "udp":
-        yield Drop(AtMachine(machine=flow.dst.machine), SOCKET, _unread(seen, flow.dst))
-
-
-def _unread(seen: Observed, end: Endpoint) -> int:
-    """Return the datagrams that did not fit into the sockets of a namespace."""
-    found = []
-    for snapshot in (seen.counted.before, seen.counted.after):
-        reading = snapshot.of(end.kernel)
-        rows = (row for one in reading.observations if one.netns == end.netns for row in one.drops)
-        found.append(
-            sum(
-                row.counters.get("RcvbufErrors", 0)
-                for row in rows
-                if row.place == "protocol" and row.name in ("Udp", "Udp6")
-            )
-        )
-    return found[1] - found[0]
-
-
-def _vanished(seen: Observed, way: Way) -> Iterator[Drop]:
-    """Yield what a machine took in and did not pass on, where the kernel gives a reason for as many."""
-    counted = seen.counted
-    for (_, into), (out, _) in pairwise(way.hops):
-        left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
-        missing = counted.frames(into, "rx_packets") - left - counted.filtered(into)
-        for named in explain(missing, counted.reasons(counted.ports[into].kernel)):
-            reason = NotPassedOnFor(reason=named.reason, out=out)
-            yield Drop(AtPort(port=into), reason, named.frames, named.reason, named.doubt)
-
-
 # Ports ------------------------------------------------------------------------------------------------------
 
 
@@ -254,56 +201,97 @@ def _carriers(counted: Counted, way: Way) -> Iterator[Carrier]:
             yield Carrier(ref, changes)
 
 
-def _waiting(counted: Counted, way: Way, readings: Readings) -> dict[str, float]:
-    """Return the part of the readings over time at which packets waited in the queues of a way."""
-    found: dict[str, float] = {}
-    for out, _ in way.hops:
-        port = counted.ports[out]
-        seen = [
-            any(row.backlog_bytes for row in one.qdiscs if row.interface == port.interface)
-            for reading in readings.get(port.kernel, readings.get(HERE, ()))
-            for one in reading.observations
-            if one.sampler == "qdiscs" and one.netns == port.netns
-        ]
-        if seen:
-            found[out] = sum(seen) / len(seen)
-    return found
+def _shapers(seen: Observed, way: Way, course: Course) -> Iterator[ShaperSeen]:
+    """Yield the shapers of a way, and of the way of its acknowledgements."""
+    back = replace(way, hops=tuple((into, out) for out, into in reversed(way.hops)))
+    ways = ((way, False), (back, True))[: 2 if seen.measure.protocol == "tcp" else 1]
+    for one, is_back in ways:
+        for shaper in shapers(seen.lab, [one], seen.counted):
+            counts = course.queue(shaper.place)
+            several = len(seen.counted.qdiscs(shaper.place)) > 1
+            passed = None if several else passing(counts)
+            if passed is None:
+                passed = Passing(shaper.passed_bytes, counts[-1][0] - counts[0][0] if len(counts) > 1 else 0)
+            change = None if several else course.queue_change(shaper.place)
+            bps = passed.bps
+            if change is not None and shaper.rates_bps:
+                levels = (change.before_bps, change.after_bps)
+                nearest = min(levels, key=lambda one: min(abs(one - rate) for rate in shaper.rates_bps))
+                later = nearest == change.after_bps
+                own = passing([one for one in counts if (one[0] >= change.changed_ns) is later])
+                bps = nearest if own is None else own.bps
+            yield ShaperSeen(shaper, bps, change, back=is_back)
 
 
-def _lines(seen: Observed, way: Way) -> Iterator[Passed]:
-    """Yield the links of a way that carry a known rate."""
-    rates = {
-        end: int(way.rate.removesuffix("bit"))
-        for link in seen.lab.links.values()
-        if link.wire is not None
-        for end, way in link.wire.ways(link.ends).items()
-        if way.rate is not None and not way.in_frames
-    }
-    for out, _ in way.hops:
-        rate = rates.get(PortRef(out))
-        if rate is not None:
-            passed_bps = seen.counted.frames(out, "tx_bytes") * 8 * NS_PER_S / max(1, seen.span_ns)
-            yield Passed(out, passed_bps, float(rate))
+def _active_ns(seen: Observed, pair: Pair) -> tuple[int, int] | None:
+    """Return when the client of a pair ran, where its clock is that of the kernel of the wires."""
+    return seen.ran.get(pair.tcp_port) if pair.client.kernel == HERE else None
+
+
+def _fragments(seen: Observed, way: Way) -> int:
+    """Return into how many packets each datagram is cut on its way: by the least MTU."""
+    length = seen.measure.length
+    if seen.measure.protocol != "udp" or not isinstance(length, int):
+        return 1
+    known = [mtu for out, _ in way.hops if (mtu := mtu_at(seen.counted, out))]
+    head = IPV6_BYTES if ":" in way.target.address else IPV4_BYTES
+    room = (min(known) - head) // 8 * 8 if known else 0
+    return 1 if room <= 0 else -(-(length + HEADER_BYTES["udp"]) // room)
+
+
+def _incomplete(seen: Observed, way: Way, flow: FlowReport) -> int:
+    """Return the datagrams of which a fragment was missing where they arrived: the kernel gave up, or never got all."""
+    if _fragments(seen, way) == 1:
+        return 0
+    failed = protocol_count(seen.counted, way.target, INCOMPLETE)
+    return max(
+        failed, min(flow.lost_datagrams, flow.datagrams - protocol_count(seen.counted, way.target, COMPLETE))
+    )
+
+
+def _wire_frames(counted: Counted, way: Way) -> dict[str, int]:
+    """Return the frames that came to each emulated path on a way."""
+    found = (counted.on_wire(out, into) for out, into in way.hops)
+    return {wire[0]: wire[1].arrived_frames for wire in found if wire is not None}
+
+
+def _change(seen: Observed, way: Way, course: Course, within: tuple[int, int] | None) -> LevelChange | None:
+    """Return where what arrived went from one level to another, in the time that counts."""
+    if within is None or not way.hops or way.source.kernel != way.target.kernel:
+        return None
+    begin_ns = within[0] + seen.measure.warm_up
+    return course.port_change(way.hops[-1][1], begin_ns, begin_ns + seen.measure.duration)
 
 
 def _foreign(seen: Observed) -> Iterator[Passed]:
-    """Yield the ports that passed more than the flows sent: somebody else uses the link."""
-    own: dict[str, float] = {}
-    for way, (_, flow) in zip(seen.ways, seen.flows, strict=True):
+    """Yield the ports that passed more bytes than the flows sent: somebody else uses the link.
+
+    Bytes are compared, from one reading of the counters to the other: whatever the programs sent, they sent in between.
+    """
+    own: dict[str, int] = {}
+    again = [max(flow.retransmits or 0, _sent_again(seen, pair, flow)) for pair, flow in seen.flows]
+    for way, (_, flow), resent in zip(seen.ways, seen.flows, again, strict=True):
         for out, into in way.hops:
-            own[out] = own.get(out, 0.0) + flow.sent_bps
-            own.setdefault(into, 0.0)  # what acknowledges comes back there, in packets without payload
+            own[out] = own.get(out, 0) + flow.handed_bytes + resent * FRAME_BYTES
+            own.setdefault(into, 0)  # what acknowledges comes back there, in packets without payload
     points = {point.ref: point for way in seen.ways for point in (way.source, way.target)}
-    seconds = (seen.measure.duration + seen.measure.warm_up) / NS_PER_S
-    for ref, sent_bps in own.items():
+    spare_bytes = FOREIGN_BPS * seen.span_ns / (8 * NS_PER_S)
+    for ref, sent_bytes in own.items():
         point = points.get(PortRef(ref), seen.ways[0].source)
         beside = point.counted_bytes if ref in points else ETHERNET_BYTES
         heads = head_bytes(seen.measure.protocol, point.address, beside)
-        payload_bytes = seen.counted.frames(ref, "tx_bytes") - heads * seen.counted.frames(ref, "tx_packets")
-        passed_bps = payload_bytes * 8 / seconds
-        again_bps = sum(flow.retransmits or 0 for _, flow in seen.flows) * FRAME_BYTES * 8 / seconds
-        if passed_bps > sent_bps * (1 + FOREIGN_RATIO) + again_bps + FOREIGN_BPS:
-            yield Passed(ref, passed_bps, sent_bps)
+        passed_bytes = seen.counted.frames(ref, "tx_bytes") - heads * seen.counted.frames(ref, "tx_packets")
+        if passed_bytes > sent_bytes * (1 + FOREIGN_RATIO) + spare_bytes:
+            factor = 8 * NS_PER_S / max(1, seen.span_ns)
+            yield Passed(ref, passed_bytes * factor, sent_bytes * factor)
+
+
+def _sent_again(seen: Observed, pair: Pair, flow: FlowReport) -> int:
+    """Return the segments that TCP sent again, those of the warm-up included."""
+    if seen.measure.protocol == "udp":
+        return 0
+    tcp = connections_of(seen, flow.src, flow.dst, pair.tcp_port, forth=flow.src == pair.client)
+    return 0 if tcp is None else -(-tcp.resent_bytes // FRAME_BYTES)
 
 
 def _unheld(seen: Observed) -> Iterator[Passed]:

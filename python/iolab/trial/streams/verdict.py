@@ -7,53 +7,35 @@ shows itself by its own counters to what only follows from the absence of everyt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from iolab.record.load import Shaper
 from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.statements.clauses import Clause
 from iolab.statements.computers import computer
-from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
 from iolab.statements.places import AllCpus, AtMachine, AtPort, InThread, OnPath, Place
 from iolab.statements.streams import (
     AllCpusBusy,
     CarrierLost,
     CongestionWindow,
-    DatagramsDropped,
-    DatagramsLost,
     Limited,
     LimitedAt,
-    LineFull,
     NearlyBusy,
     NoSingleThread,
     NothingFound,
     OfFlow,
     OtherFlows,
-    ProgramRan,
     ProgramWasStopped,
     RateReached,
     ReceiverWindow,
     SameCpu,
-    SegmentsDropped,
-    SegmentsLost,
     SendBuffer,
-    ShaperLetThrough,
-    ShaperRate,
     StrangersRan,
     WindowOfSecond,
     WorkerRan,
 )
-from iolab.trial.counters.drops import QDISC, SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
+from iolab.trial.streams.places import LOST_RATIO, dropped, full_line, lossy_path, ran, shaped
 
 REACHED_RATIO = 0.99
 """From which share of the intended rate on a stream reached it: what was in flight at the end is no more."""
-LOST_RATIO = 1e-3
-"""From which share of lost datagrams, or of segments sent again, on a stream is limited by loss."""
-AT_RATE_RATIO = 0.93
-"""From which share of its rate on a shaper was at it: of 1 s a slow start takes some."""
-HELD_BACK_RATIO = 0.1
-"""A shaper whose rate is not known is the limit where it looked in vain so many times per packet that it passed."""
-WAITED_RATIO = 0.6
-"""A queue in which packets waited at so many readings was never empty for long: what it lets out is the limit."""
 SMALL_BUFFER_BYTES = 131_072
 """A receive buffer that is no larger than what Linux begins with (net.ipv4.tcp_rmem) was not allowed to grow."""
 SMALL_HELD_RATIO = 0.3
@@ -68,10 +50,6 @@ STOPPED_RATIO = 0.03
 """From which part of the time on that a program was stopped its rate is that of the stop."""
 STOOD_NS = 250_000_000
 """A stream that stood still for longer is not one that paces itself [ns]: a retransmission timeout is 200 ms."""
-SEGMENTS = 45
-"""Segments of 1448 bytes in a packet of 64 KiB, the most that segmentation offloads make."""
-SPARE = 100
-"""Packets that may be dropped beside what is missing, without a doubt whose they were."""
 NS_PER_S = 1_000_000_000
 
 Question = Callable[[FlowSeen, StreamSeen], Verdict | None]
@@ -106,13 +84,13 @@ def judge_flow(flow: FlowSeen, seen: StreamSeen) -> Verdict:
     questions: tuple[Question, ...] = (
         _interrupted,
         _asked,
-        _shaped,
-        _full_line,
-        _dropped,
+        shaped,
+        full_line,
+        dropped,
         _program,
         _worker,
         _window,
-        _lossy_path,
+        lossy_path,
         _congestion,
         _all_cpus,
     )
@@ -148,72 +126,6 @@ def _asked(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     return Verdict(Limit.RATE, (said,), AtMachine(machine=flow.source))
 
 
-def _shaped(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """A shaper that let its rate through, or dropped most of what is missing."""
-    for shaper in flow.shapers:
-        dropped = [
-            one.frames for one in flow.drops if (one.place, one.reason) == (AtPort(port=shaper.place), QDISC)
-        ]
-        found = _at_rate(flow, shaper, sum(dropped))
-        if found is not None:
-            return found
-    return None
-
-
-def _at_rate(flow: FlowSeen, shaper: Shaper, dropped: int) -> Verdict | None:
-    passed_bps, rate_bps = shaper.passed_bps(flow.duration_ns), shaper.rate_bps(flow.duration_ns)
-    said = ShaperLetThrough(
-        shaper=shaper.kind,
-        place=shaper.place,
-        passed_bps=passed_bps,
-        held_back=shaper.held_back,
-        dropped_packets=dropped,
-    )
-    waited = flow.waiting.get(shaper.place, 0.0) >= WAITED_RATIO
-    if rate_bps is not None:
-        at_rate = waited or AT_RATE_RATIO * rate_bps <= passed_bps <= rate_bps / AT_RATE_RATIO
-        if not shaper.held_back or not at_rate:
-            return None
-        return Verdict(Limit.SHAPER, (said, ShaperRate(rate_bps=rate_bps)), AtPort(port=shaper.place))
-    if not waited and shaper.held_back < HELD_BACK_RATIO * shaper.passed_frames:
-        return None
-    certain = waited or (bool(dropped) and 2 * dropped >= flow.missing)
-    return Verdict(Limit.SHAPER, (said,), AtPort(port=shaper.place), None if certain else ShaperUnknown())
-
-
-def _full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """A link of known rate that was full."""
-    for one in flow.lines:
-        if one.passed_bps >= AT_RATE_RATIO * one.rate_bps:
-            said = LineFull(place=one.place, passed_bps=one.passed_bps, line_bps=one.rate_bps)
-            return Verdict(Limit.LINE, (said,), AtPort(port=one.place))
-    return None
-
-
-def _dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
-    """A place on the way, or the receiving socket, that dropped what is missing."""
-    missing = flow.missing
-    if not _lossy(flow) or not flow.drops:
-        return None
-    worst = flow.drops[0]
-    # A counter tells packets, and TCP counts the segments that these are cut into.
-    if 2 * worst.frames * (1 if flow.protocol == "udp" else SEGMENTS) < missing:
-        return None
-    doubt = worst.doubt
-    if doubt is None and worst.frames > 2 * sum(one.missing for one in seen.flows) + SPARE:
-        doubt = OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=missing)
-    dropped, place, reason = min(worst.frames, missing), worst.place, worst.reason
-    said: Clause = (
-        DatagramsDropped(lost=missing, dropped=dropped, place=place, reason=reason)
-        if flow.protocol == "udp"
-        else SegmentsDropped(retransmits=missing, dropped=dropped, place=place, reason=reason)
-    )
-    if worst.reason == SOCKET:
-        ran = () if flow.receiver is None else (_ran(flow.receiver),)
-        return Verdict(Limit.RECEIVER, (said, *ran), worst.place, doubt)
-    return Verdict(Limit.RULE if decided(worst) else Limit.HOP, (said,), worst.place, doubt)
-
-
 def _program(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
     """The thread of one end that had no time left, or did not get a CPU."""
     ends = [program for program in (flow.sender, flow.receiver) if program is not None]
@@ -242,17 +154,13 @@ def _small_window(flow: FlowSeen) -> bool:
     return received or tcp.buffer_limited_ratio >= HELD_RATIO or tcp.buffer_below_window
 
 
-def _ran(program: Program) -> ProgramRan:
-    return ProgramRan(machine=program.machine, busy_ratio=program.run_ratio, wait_ratio=program.wait_ratio)
-
-
 def _busy(program: Program, *, nearly: bool = False) -> Verdict:
     doubt = NearlyBusy(ready_ratio=program.run_ratio + program.wait_ratio) if nearly else None
-    return Verdict(Limit.THREAD, (_ran(program),), AtMachine(machine=program.machine), doubt)
+    return Verdict(Limit.THREAD, (ran(program),), AtMachine(machine=program.machine), doubt)
 
 
 def _starved(program: Program, ends: Sequence[Program], seen: StreamSeen) -> Verdict:
-    said: list[Clause] = [_ran(program)]
+    said: list[Clause] = [ran(program)]
     other = next((one for one in ends if one is not program and one.kernel == program.kernel), None)
     strangers = seen.strangers.get(program.kernel, 0.0)
     if other is not None and shared_ratio(program, other) > HELD_RATIO:
@@ -302,17 +210,6 @@ def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     return Verdict(Limit.WINDOW, (sent,), AtMachine(machine=flow.source))
 
 
-def _lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """Loss on the way that no counter tells of."""
-    if not _lossy(flow):
-        return None
-    if flow.protocol == "udp":
-        lost = DatagramsLost(lost=flow.lost_datagrams, sent=flow.datagrams)
-        return Verdict(Limit.UNEXPLAINED, (lost,))
-    again = SegmentsLost(retransmits=flow.retransmits)
-    return Verdict(Limit.PATH, (again,), OnPath(source=flow.source, target=flow.target), PlaceUnknown())
-
-
 def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     """The congestion window of a path that loses nothing: it is as long as the window is small."""
     tcp = flow.tcp
@@ -341,11 +238,5 @@ def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
 
 
 def _unexplained(flow: FlowSeen) -> Verdict:
-    ran = (_ran(program) for program in (flow.sender, flow.receiver) if program is not None)
-    return Verdict(Limit.UNEXPLAINED, (NothingFound(received_bps=flow.received_bps), *ran))
-
-
-def _lossy(flow: FlowSeen) -> bool:
-    if flow.protocol == "udp":
-        return flow.loss_ratio > LOST_RATIO
-    return flow.retransmits > 0 and flow.tcp is not None and flow.tcp.resent_ratio > LOST_RATIO
+    programs = (ran(program) for program in (flow.sender, flow.receiver) if program is not None)
+    return Verdict(Limit.UNEXPLAINED, (NothingFound(received_bps=flow.received_bps), *programs))

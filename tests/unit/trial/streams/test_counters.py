@@ -18,6 +18,7 @@ FLOW = FlowReport(
     sent_bps=1e9,
     received_bps=1e9,
     delivered_bytes=1_000_000,
+    handed_bytes=1_000_000,
     datagrams=0,
     lost_datagrams=0,
     jitter_ns=None,

@@ -13,13 +13,13 @@ from iolab.statements.doubts import ShaperUnknown
 from iolab.statements.drop_reasons import NotPassedOnFor, RingFull, SocketFull
 from iolab.statements.places import AtMachine, AtPort
 from iolab.statements.streams import Limited, OfFlow, OtherFlows
-from iolab.trial.streams.evidence import Carrier, FlowSeen, Passed
+from iolab.trial.streams.evidence import Carrier, FlowSeen, LineSeen, ShaperSeen
 from iolab.trial.streams.verdict import judge
 
 BUSY = replace(NEAR, run_ratio=0.98)
 STARVED = replace(FAR, run_ratio=0.6, wait_ratio=0.35)
-LAB_SHAPER = Shaper("a.eth1", "tbf", 9000, 9000, 12_000_000, 0, 500, (100_000_000,))
-FOREIGN_SHAPER = replace(LAB_SHAPER, rates_bps=())
+LAB_SHAPER = ShaperSeen(Shaper("a.eth1", "tbf", 9000, 9000, 12_000_000, 0, 500, (100_000_000,)), 96e6)
+FOREIGN_SHAPER = replace(LAB_SHAPER, shaper=replace(LAB_SHAPER.shaper, rates_bps=()))
 RULE = Drop(
     AtPort(port="a.eth0"), NotPassedOnFor(reason="NETFILTER_DROP", out="a.eth1"), 100, "NETFILTER_DROP"
 )
@@ -40,7 +40,7 @@ LOSSY = replace(TCP, resent_bytes=10**7)
         (flow(tcp=replace(TCP, receiver_limited_ns=8 * 10**8)), Limit.WINDOW, "far"),
         (flow(shapers=(LAB_SHAPER,), received_bps=96e6), Limit.SHAPER, "a.eth1"),
         (flow(shapers=(FOREIGN_SHAPER,), waiting={"a.eth1": 0.9}), Limit.SHAPER, "a.eth1"),
-        (flow(lines=(Passed("near.eth0", 0.96e9, 1e9),)), Limit.LINE, "near.eth0"),
+        (flow(lines=(LineSeen(place="near.eth0", passed_bps=0.96e9, rate_bps=1e9),)), Limit.LINE, "near.eth0"),
         (flow(tcp=LOSSY, retransmits=110, drops=(RULE,)), Limit.RULE, "a.eth0"),
         (flow(tcp=LOSSY, retransmits=4500, drops=(RULE,)), Limit.RULE, "a.eth0"),
         (datagrams(lost_datagrams=100, drops=(RULE,)), Limit.RULE, "a.eth0"),
@@ -61,13 +61,13 @@ def test_a_limit_is_named_with_its_place(one: FlowSeen, limit: Limit, place: str
 
 def test_a_shaper_of_the_lab_that_is_not_at_its_rate_is_not_the_limit() -> None:
     """It held packets back in a burst; the sender's thread is the limit."""
-    idle = replace(LAB_SHAPER, passed_bytes=4_000_000)
+    idle = replace(LAB_SHAPER, passed_bps=32e6)
     assert judge(seen(flow(shapers=(idle,), sender=BUSY))).limit is Limit.THREAD
 
 
 def test_of_a_foreign_shaper_without_a_standing_queue_it_is_doubted() -> None:
     """Its rate is not known, and it dropped nothing."""
-    held = replace(FOREIGN_SHAPER, held_back=2000)
+    held = replace(FOREIGN_SHAPER, shaper=replace(FOREIGN_SHAPER.shaper, held_back=2000))
     assert judge(seen(flow(shapers=(held,)))).doubt == ShaperUnknown()
 
 

@@ -1,0 +1,213 @@
+"""What passed a port or a queue, divided by the time in which it passed, and by no other. Pure.
+
+A queue goes on sending after its program has ended, and a program is connected before it sends: the time that was asked
+for is not that of the bytes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log10
+from statistics import median
+
+from iolab.agent.messages import Observation
+from iolab.lab.kernels import HERE
+from iolab.trial.counters.differences import ROOT, Counted, Port
+from iolab.trial.measurement import Readings
+
+NS_PER_S = 1_000_000_000
+HEAD_RATIO = 0.02
+"""Of the bytes, what may pass before and after the time that counts: handshakes, reports, neighbours' talk."""
+FEWEST_POINTS = 6
+"""With fewer, every rate has two levels."""
+LEVEL_RATIO = 1.5
+"""Two levels that differ by less are one that varies."""
+SPREADS = 3.0
+"""So many mean deviations of their points two levels are apart, or the rate changes all the time."""
+MISLEADING_RATIO = 0.2
+"""A mean that is further from the level of most of the time is not what a reader takes it for."""
+
+MOST_POINTS = 100
+"""Points that are looked at: of a longer trial every second, third, ... count."""
+QUEUE = "queue"
+
+Counts = Sequence[tuple[int, int]]
+"""Times [ns] and what a counter of bytes showed then; rising."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """Bytes, and the time in which they passed."""
+
+    bytes: int
+    """How many."""
+    span_ns: int
+    """In which time [ns]."""
+
+    @property
+    def bps(self) -> float:
+        """Return the rate [bit/s]."""
+        return self.bytes * 8 * NS_PER_S / max(1, self.span_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """A rate that was at one level, and from then on at another."""
+
+    at_ns: int
+    """When, since the first of the points [ns]."""
+    before_bps: float
+    """Median until then [bit/s]."""
+    after_bps: float
+    """Median from then on [bit/s]."""
+    mean_bps: float
+    """Over all of the time [bit/s]."""
+    longest_bps: float
+    """The level of most of the time [bit/s]."""
+    changed_ns: int
+    """When, on the clock of the points [ns]."""
+
+
+def passing(counts: Counts) -> Passing | None:
+    """Return what passed, and in which time, without the first and last part of it; None: nothing did.
+
+    Between two readings a counter is taken to rise evenly.
+    """
+    if len(counts) < 2 or counts[-1][1] <= counts[0][1]:
+        return None
+    first, total = counts[0][1], counts[-1][1] - counts[0][1]
+    begin_ns = _reached_ns(counts, first + HEAD_RATIO * total)
+    end_ns = _reached_ns(counts, first + (1 - HEAD_RATIO) * total)
+    return Passing(round((1 - 2 * HEAD_RATIO) * total), max(1, round(end_ns - begin_ns)))
+
+
+def _reached_ns(counts: Counts, value: float) -> float:
+    for (begin_ns, low), (end_ns, high) in pairwise(counts):
+        if high >= value:
+            return begin_ns + (end_ns - begin_ns) * max(0.0, value - low) / max(1, high - low)
+    return counts[-1][0]
+
+
+def level_change(counts: Counts) -> LevelChange | None:
+    """Return where a rate went from one level to another, if its mean misleads; None: it did not.
+
+    Rates are compared as logarithms, so that a level is as wide below as above. The change is where the sum of absolute
+    deviations from the medians of both sides is least: a burst or pause in the middle moves no median. A level may be
+    as short as one point: it counts if it moves the mean.
+    """
+    begun = next((at for at, (one, other) in enumerate(pairwise(counts)) if other[1] > one[1]), 0)
+    counts = counts[begun :: -(-len(counts) // MOST_POINTS) or 1]
+    rates = [
+        (high - low) * 8 * NS_PER_S / (end_ns - begin_ns)
+        for (begin_ns, low), (end_ns, high) in pairwise(counts)
+    ]
+    if len(rates) < FEWEST_POINTS:
+        return None
+    logs = [log10(max(1.0, rate)) for rate in rates]
+    split = min(range(1, len(logs)), key=lambda at: _deviation(logs[:at]) + _deviation(logs[at:]))
+    before, after = median(rates[:split]), median(rates[split:])
+    if not min(before, after) or max(before, after) < LEVEL_RATIO * min(before, after):
+        return None  # at 0 it stood still, which is told as such
+    spread = max(_deviation(side) / len(side) for side in (logs[:split], logs[split:]))
+    if abs(log10(before / after)) < SPREADS * spread:
+        return None
+    mean = (counts[-1][1] - counts[0][1]) * 8 * NS_PER_S / (counts[-1][0] - counts[0][0])
+    at_ns = counts[split][0] - counts[0][0]
+    longest = before if 2 * at_ns > counts[-1][0] - counts[0][0] else after
+    if abs(mean - longest) <= MISLEADING_RATIO * longest:
+        return None
+    return LevelChange(at_ns, before, after, mean, longest, counts[split][0])
+
+
+def _deviation(values: Sequence[float]) -> float:
+    middle = median(values)
+    return sum(abs(value - middle) for value in values)
+
+
+# Where counts are --------------------------------------------------------------------------------------------
+
+
+class Course:
+    """The counters of ports before a trial, over its time, and after it; each is looked for once."""
+
+    def __init__(self, counted: Counted, readings: Readings) -> None:
+        self._counted = counted
+        self._seen: dict[tuple[str, str, str | None], list[Observation]] = {}
+        self._known: dict[tuple[str, str], Counts] = {}
+        self._changes: dict[tuple[str, str], LevelChange | None] = {}
+        for kernel in counted.kernels():
+            between = readings.get(kernel, () if kernel else readings.get(HERE, ()))
+            for reading in (counted.before.of(kernel), *between, counted.after.of(kernel)):
+                for seen in reading.observations:
+                    self._seen.setdefault((kernel, seen.sampler, seen.netns), []).append(seen)
+
+    def port(self, ref: str, counter: str) -> Counts:
+        """Return what an interface counted."""
+        port = self._counted.ports[ref]
+        return self._once(
+            ref,
+            counter,
+            lambda: (
+                (seen.begin_ns, int(getattr(row, counter)))
+                for seen in self._observed(port, "interfaces")
+                for row in seen.interfaces
+                if row.name == port.interface
+            ),
+        )
+
+    def queue(self, ref: str) -> Counts:
+        """Return the bytes that left the root queues of an interface: it may have one for each of its queues."""
+        port = self._counted.ports[ref]
+        own = (port.interface, ROOT)
+        return self._once(
+            ref,
+            QUEUE,
+            lambda: (
+                (seen.begin_ns, sum(row.bytes for row in seen.qdiscs if (row.interface, row.parent) == own))
+                for seen in self._observed(port, "qdiscs")
+            ),
+        )
+
+    def queue_change(self, ref: str) -> LevelChange | None:
+        """Return where what left those queues went from one level to another."""
+        return self._changed(ref, QUEUE, self.queue(ref))
+
+    def port_change(self, ref: str, begin_ns: int, end_ns: int) -> LevelChange | None:
+        """Return where what an interface received between two times went from one level to another."""
+        counts = [one for one in self.port(ref, "rx_bytes") if begin_ns <= one[0] <= end_ns]
+        return self._changed(ref, f"{begin_ns}-{end_ns}", counts)
+
+    def waiting(self, ref: str) -> float | None:
+        """Return the part of the readings at which packets waited in the queues of an interface; None: no reading."""
+        port = self._counted.ports[ref]
+        seen = self._observed(port, "qdiscs")[1:-1]
+        found = [
+            any(row.backlog_bytes for row in one.qdiscs if row.interface == port.interface) for one in seen
+        ]
+        return sum(found) / len(found) if found else None
+
+    def _observed(self, port: Port, sampler: str) -> Sequence[Observation]:
+        known = self._seen.get((port.kernel, sampler, port.netns))
+        return known or self._seen.get((HERE, sampler, port.netns), [])
+
+    def _once(self, ref: str, what: str, read: Callable[[], Iterator[tuple[int, int]]]) -> Counts:
+        if (ref, what) not in self._known:
+            self._known[ref, what] = _rising(read())
+        return self._known[ref, what]
+
+    def _changed(self, ref: str, what: str, counts: Counts) -> LevelChange | None:
+        if (ref, what) not in self._changes:
+            self._changes[ref, what] = level_change(counts)
+        return self._changes[ref, what]
+
+
+def _rising(counts: Iterator[tuple[int, int]]) -> Counts:
+    """Return the counts from where the counter last began, at times that rise."""
+    found: list[tuple[int, int]] = []
+    for at_ns, value in counts:
+        if found and at_ns <= found[-1][0]:
+            continue
+        if found and value < found[-1][1]:
+            found.clear()
+        found.append((at_ns, value))
+    return found

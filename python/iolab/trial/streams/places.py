@@ -1,0 +1,171 @@
+"""Limits of a stream that show at a place on its path: a shaper, a full line, dropped packets. Pure."""
+
+from iolab.record.verdict import Limit, Verdict
+from iolab.statements.clauses import Clause
+from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
+from iolab.statements.places import AtPort, OnPath, OnWire
+from iolab.statements.streams import (
+    DatagramsDropped,
+    DatagramsInFragments,
+    DatagramsLost,
+    LineFull,
+    OnWayBack,
+    ProgramRan,
+    SegmentsDropped,
+    SegmentsLost,
+    ShaperBurst,
+    ShaperLetThrough,
+    ShaperRate,
+    StandingQueue,
+    TraceCapacity,
+    WireLost,
+)
+from iolab.trial.counters.drops import QDISC, SOCKET, decided
+from iolab.trial.streams.evidence import FlowSeen, LineSeen, Program, ShaperSeen, StreamSeen
+
+LOST_RATIO = 1e-3
+"""From which share of lost datagrams, or of segments sent again, on a stream is limited by loss."""
+AT_RATE_RATIO = 0.93
+"""From which share of its rate on a shaper was at it: of 1 s a slow start takes some."""
+HELD_BACK_RATIO = 0.1
+"""A shaper whose rate is not known is the limit where it looked in vain so many times per packet that it passed."""
+WAITED_RATIO = 0.6
+"""A queue in which packets waited at so many readings was never empty for long: what it lets out is the limit."""
+STANDING_RATIO, STANDING_USED = 1.3, 0.8
+"""A round-trip time this factor above its minimum, over a line so full, is that of the line's queue."""
+TRACE_USED = 0.85
+"""From which share of its capacity on a line that follows a trace was the limit: its short pauses fill no queue."""
+SEGMENTS = 45
+"""Segments of 1448 bytes in a packet of 64 KiB, the most that segmentation offloads make."""
+SPARE = 100
+"""Packets that may be dropped beside what is missing, without a doubt whose they were."""
+
+
+def ran(program: Program) -> ProgramRan:
+    """Return for how much of the time a program ran, and waited for a CPU."""
+    return ProgramRan(machine=program.machine, busy_ratio=program.run_ratio, wait_ratio=program.wait_ratio)
+
+
+def shaped(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """A shaper that let its rate through, or dropped most of what is missing."""
+    for one in flow.shapers:
+        place = one.shaper.place
+        drops = [
+            drop.frames for drop in flow.drops if (drop.place, drop.reason) == (AtPort(port=place), QDISC)
+        ]
+        found = _at_rate(flow, one, one.shaper.dropped_frames if one.back else sum(drops))
+        if found is not None:
+            return found
+    return None
+
+
+def _at_rate(flow: FlowSeen, seen: ShaperSeen, dropped_packets: int) -> Verdict | None:
+    shaper, place = seen.shaper, AtPort(port=seen.shaper.place)
+    rate_bps = min(shaper.rates_bps, key=lambda rate: abs(rate - seen.passed_bps), default=None)
+    said: list[Clause] = [
+        ShaperLetThrough(
+            shaper=shaper.kind,
+            place=shaper.place,
+            passed_bps=seen.passed_bps,
+            held_back=shaper.held_back,
+            dropped_packets=dropped_packets,
+        )
+    ]
+    waited = flow.waiting.get(shaper.place, 0.0) >= WAITED_RATIO
+    if rate_bps is not None:
+        at_rate = AT_RATE_RATIO * rate_bps <= seen.passed_bps <= rate_bps / AT_RATE_RATIO
+        spent = seen.change is not None and seen.change.before_bps * AT_RATE_RATIO > rate_bps
+        below = seen.passed_bps <= rate_bps / AT_RATE_RATIO
+        if not shaper.held_back or not (at_rate or (below and (waited or spent))):
+            return None
+        said.append(ShaperRate(rate_bps=rate_bps))
+    elif not waited and shaper.held_back < HELD_BACK_RATIO * shaper.passed_frames:
+        return None
+    if seen.change is not None and seen.change.before_bps > seen.passed_bps:
+        said.append(ShaperBurst(burst_bps=seen.change.before_bps, until_ns=seen.change.at_ns))
+    if seen.back:
+        said.append(OnWayBack(place=shaper.place))
+    certain = (
+        rate_bps is not None or waited or (bool(dropped_packets) and 2 * dropped_packets >= flow.missing)
+    )
+    return Verdict(Limit.SHAPER, tuple(said), place, None if certain else ShaperUnknown())
+
+
+def full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """An emulated line that was full: by its rate or its trace, by what its queue lost, or by a queue that stood."""
+    for line in flow.lines:
+        said = _full(flow, line)
+        if said:
+            lost = (
+                WireLost(link=line.link, lost_frames=line.lost_frames, offered_frames=line.arrived_frames),
+            )
+            return Verdict(Limit.LINE, (*said, *(lost if line.lost_frames else ())), AtPort(port=line.place))
+    return None
+
+
+def _full(flow: FlowSeen, line: LineSeen) -> tuple[Clause, ...]:
+    """Return what shows that a line was full; nothing where it was not."""
+    carried: tuple[Clause, ...] = ()
+    if line.rate_bps is not None:
+        carried = (LineFull(place=line.place, passed_bps=line.passed_bps, line_bps=line.rate_bps),)
+    elif line.capacity_bytes:
+        used, offered = line.passed_bytes, line.capacity_bytes
+        carried = (TraceCapacity(place=line.place, used_bytes=used, capacity_bytes=offered),)
+    if line.used_ratio >= (TRACE_USED if line.rate_bps is None else AT_RATE_RATIO):
+        return carried
+    if line.lost_frames and _lossy(flow) and 2 * line.lost_frames >= flow.missing:
+        return carried
+    tcp = flow.tcp
+    if tcp is None or not tcp.least_rtt_ns or tcp.rtt_ns < STANDING_RATIO * tcp.least_rtt_ns:
+        return ()
+    if line.used_ratio < STANDING_USED:
+        return ()
+    return (*carried, StandingQueue(rtt_ns=tcp.rtt_ns, least_rtt_ns=tcp.least_rtt_ns))
+
+
+def dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
+    """A place on the way, or the receiving socket, that dropped what is missing."""
+    missing = flow.missing
+    if not _lossy(flow) or not flow.drops:
+        return None
+    worst = flow.drops[0]
+    wire = worst.place.link if isinstance(worst.place, OnWire) else ""
+    # A counter tells packets, and TCP counts the segments that these are cut into; an emulated path counts frames.
+    each = 1 if flow.protocol == "udp" or wire else SEGMENTS
+    if 2 * worst.frames * each < missing:
+        return None
+    doubt = worst.doubt
+    if doubt is None and worst.frames > 2 * flow.fragments * sum(one.missing for one in seen.flows) + SPARE:
+        doubt = OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=missing)
+    frames, place, reason = min(worst.frames, missing), worst.place, worst.reason
+    said: list[Clause] = [
+        DatagramsDropped(lost=missing, dropped=frames, place=place, reason=reason)
+        if flow.protocol == "udp"
+        else SegmentsDropped(retransmits=missing, dropped=frames, place=place, reason=reason)
+    ]
+    if flow.wire_frames.get(wire):
+        said.append(WireLost(link=wire, lost_frames=worst.frames, offered_frames=flow.wire_frames[wire]))
+    if flow.fragments > 1:
+        said.append(DatagramsInFragments(fragments=flow.fragments, incomplete=flow.reassembly_failed))
+    if worst.reason == SOCKET:
+        said += () if flow.receiver is None else (ran(flow.receiver),)
+        return Verdict(Limit.RECEIVER, tuple(said), worst.place, doubt)
+    return Verdict(Limit.RULE if decided(worst) else Limit.HOP, tuple(said), worst.place, doubt)
+
+
+def lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """Loss on the way that no counter tells of."""
+    if not _lossy(flow):
+        return None
+    if flow.protocol == "udp":
+        lost = DatagramsLost(lost=flow.lost_datagrams, sent=flow.datagrams)
+        cut = DatagramsInFragments(fragments=flow.fragments, incomplete=flow.reassembly_failed)
+        return Verdict(Limit.UNEXPLAINED, (lost, cut) if flow.fragments > 1 else (lost,))
+    again = SegmentsLost(retransmits=flow.retransmits)
+    return Verdict(Limit.PATH, (again,), OnPath(source=flow.source, target=flow.target), PlaceUnknown())
+
+
+def _lossy(flow: FlowSeen) -> bool:
+    if flow.protocol == "udp":
+        return flow.loss_ratio > LOST_RATIO
+    return flow.retransmits > 0 and flow.tcp is not None and flow.tcp.resent_ratio > LOST_RATIO
