@@ -22,7 +22,8 @@ from iolab.errors import InputError, Problem
 from iolab.parts.registry import programs
 from iolab.record.dimensions import Quantity
 from iolab.record.metric import Method, method_name
-from iolab.statements.notes import FactDiffers, MethodsDiffer, MethodsUnknown, NoteOfRun
+from iolab.record.trial import Status
+from iolab.statements.notes import EffectDiffers, FactDiffers, MethodsDiffer, MethodsUnknown, NoteOfRun
 from iolab.statements.warnings import Warning
 from iolab.store.records import StoredRun
 
@@ -90,6 +91,7 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
         warnings=(
             *_methods(cells, a.trial_schema, alike_unknown=alike_unknown),
             *differing_facts(a.facts, b.facts),
+            *differing_effects(a, b),
             *_named(a.name, notes_a),
             *_named(b.name, notes_b),
         ),
@@ -146,6 +148,33 @@ def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[W
         if first != second:
             found.append(FactDiffers(fact=".".join(path), first=_said(first), second=_said(second)))
     return tuple(found)
+
+
+def differing_effects(a: StoredRun, b: StoredRun) -> tuple[Warning, ...]:
+    """One warning per setting whose effective values differ in cells that both runs have."""
+    first, second = _effects(a), _effects(b)
+    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    for where in first.keys() & second.keys():
+        if first[where] != second[where]:
+            _, _, place, setting = where
+            one, other = (", ".join(sorted(own[where])) for own in (first, second))
+            found.setdefault((setting, one, other), {})[place] = None
+    return tuple(
+        EffectDiffers(setting=setting, places=tuple(sorted(places)), first=one, second=other)
+        for (setting, one, other), places in sorted(found.items())
+    )
+
+
+def _effects(run: StoredRun) -> dict[tuple[str, tuple[tuple[str, str], ...], str, str], set[str]]:
+    """Return the values that the trials of a run had, by measure, cell, place and setting."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...], str, str], set[str]] = {}
+    for trial in run.trials:
+        if trial.result.status is Status.OK:
+            for place, settings in trial.result.in_effect.items():
+                for setting, value in settings.items():
+                    where = (trial.measure, tuple(trial.cell.items()), place, setting)
+                    found.setdefault(where, set()).add(value)
+    return found
 
 
 def _fact(facts: Mapping[str, object], path: tuple[str, ...]) -> object:

@@ -1,24 +1,56 @@
-"""What a path holds: the bandwidth-delay product of the emulated path that a stream crosses. Pure."""
+"""What a path holds: the bandwidth-delay product of the path that a stream crosses, emulated or known. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.errors import IolabError
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Cell, Experiment, Lab
 from iolab.experiment.sections import Section
+from iolab.plan.types import Plan
 
 NS_PER_S = 1_000_000_000
+WINDOW = "window"
+"""End of the name of a factor that sweeps windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathProduct:
-    """Rate times delay of a path."""
+    """A path, and its rate times its delay."""
 
-    one_way_bytes: float
-    """By the delay of one way: what is on the line."""
-    round_trip_bytes: float
-    """By the delay there and back: the window that keeps the line busy."""
+    rate_bps: int
+    """What it carries [bit/s]."""
+    one_way_ns: float
+    """Delay of one way [ns]; of a path that the user knows half of its round-trip time."""
+    rtt_ns: int
+    """Delay there and back [ns]."""
+
+    @property
+    def one_way_bytes(self) -> float:
+        """Return the product by the delay of one way: what is on the line."""
+        return self.rate_bps * self.one_way_ns / (8 * NS_PER_S)
+
+    @property
+    def round_trip_bytes(self) -> float:
+        """Return the product by the delay there and back: the window that keeps the line busy."""
+        return self.rate_bps * self.rtt_ns / (8 * NS_PER_S)
+
+
+def swept_paths(plan: Plan, experiment: Callable[[], Experiment]) -> Mapping[str, PathProduct]:
+    """Return the path of each measure whose window is swept, by its name; `experiment` is asked for only then."""
+    swept = [factor.name for factor in plan.factors if factor.name.rpartition(".")[2] == WINDOW]
+    if not swept:
+        return {}
+    known, found = experiment(), {}
+    for measure in plan.measures:
+        cells = [plan.cell(step) for step in plan.steps if step.measure == measure]
+        if any(name in cell for cell in cells for name in swept):
+            product = path_product(
+                measure, list({tuple(cell.items()): cell for cell in cells}.values()), known
+            )
+            if product is not None:
+                found[measure] = product
+    return found
 
 
 def path_product(measure: str, cells: Sequence[Cell], experiment: Experiment) -> PathProduct | None:
@@ -37,22 +69,25 @@ def path_product(measure: str, cells: Sequence[Cell], experiment: Experiment) ->
 
 
 def _of(lab: Lab, source: str | None, target: str | None) -> PathProduct | None:
-    """Return the product of the one wire between two ends; with several there is no one number."""
-    wired = [name for name, link in lab.links.items() if link.wire is not None]
-    if len(wired) != 1 or source is None or target is None:
+    """Return the path of the one wire, or the one cable of known path, between two ends; of several there is none."""
+    known = [name for name, link in lab.links.items() if link.wire is not None or link.path is not None]
+    if len(known) != 1 or source is None or target is None:
         return None
-    link = lab.links[wired[0]]
+    link = lab.links[known[0]]
     ends = [end.partition(".")[0] for end in (source, target)]
-    before = _reached(lab, ends[0], without=wired[0])
+    before = _reached(lab, ends[0], without=known[0])
     sides = [end for end in link.ends if end.machine in before]
-    if link.wire is None or ends[1] in before or len(sides) != 1 or len(link.ends) != 2:
+    if ends[1] in before or len(sides) != 1 or len(link.ends) != 2:
+        return None
+    if link.path is not None:
+        return PathProduct(link.path.rate, link.path.rtt / 2, link.path.rtt)
+    if link.wire is None:
         return None
     ways = link.wire.ways(link.ends)
-    there, delay_ns = ways[sides[0]], sum(way.delay for way in ways.values())
+    there, rtt_ns = ways[sides[0]], sum(way.delay for way in ways.values())
     if not there.delay or there.rate is None or there.in_frames:
         return None
-    byte_ns = 8 * NS_PER_S / int(there.rate.removesuffix("bit"))
-    return PathProduct(there.delay / byte_ns, delay_ns / byte_ns)
+    return PathProduct(int(there.rate.removesuffix("bit")), there.delay, rtt_ns)
 
 
 def _reached(lab: Lab, machine: str, *, without: str) -> set[str]:

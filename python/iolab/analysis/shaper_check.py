@@ -199,6 +199,9 @@ def _advice(
         # Without one it catches up whatever a stall held back; with one it loses what is later.
         kept = shape.burst is not None or all(check.held for check in checks if check.what is Kept.WINDOW)
         return [] if kept else [Advice("burst", 2 * (frame_bytes + FRAME_CHECK))]
+    if not held[Kept.RATE]:
+        # A bucket that a trial empties only once makes its mean: what a timer tick brings is enough.
+        found.append(Advice("burst", max(shape.rate_bps // 8 // TICKS_PER_S, 2 * frame_bytes)))
     if not held[Kept.REACHED]:
         # The bucket must hold what comes at once, or what a timer tick of the kernel brings.
         found.append(Advice("burst", max(burst_bytes, shape.rate_bps // 8 // TICKS_PER_S, 2 * frame_bytes)))

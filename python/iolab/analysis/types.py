@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import overload
 
 from iolab.analysis.forwarding_types import Bound, Forwarding, Onset, StreamLimits
+from iolab.analysis.path_product import PathProduct
 from iolab.experiment.experiment import LevelRatio, Statistic
 from iolab.record.dimensions import Quantity
 from iolab.record.metric import Method
@@ -382,3 +383,5 @@ class Analysis:
     """What the plan's summaries ask for, in the plan's order of cells."""
     levels_ratios: tuple[LevelsRatio, ...] = ()
     """Ratios of them."""
+    paths: Mapping[str, PathProduct] = field(default_factory=dict)
+    """Measure whose windows are swept, to the path that it crosses."""

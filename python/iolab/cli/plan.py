@@ -21,12 +21,13 @@ from iolab.lab.topology import make_topology
 from iolab.parts.registry import measure_kinds
 from iolab.plan.at_once import parts_of
 from iolab.plan.commands import StepCommands, commands, render
-from iolab.plan.plan_json import describe, not_asked
+from iolab.plan.plan_json import STEPS_READ, describe, mtu_warnings, not_asked
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
 from iolab.report.stated import stated
 from iolab.report.troubles import unsupported
+from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
@@ -35,8 +36,6 @@ from iolab.run.hosts.hosts import hosts_of
 from iolab.run.hosts.named_programs import with_named_programs
 from iolab.units import format_duration
 
-STEPS_READ = 1000
-"""Steps whose links are looked at."""
 EMULATORS = {
     "auto": "iolab (in user space: repeatable, and super-frames are impaired frame by frame)",
     "iolab": "iolab, as asked for",
@@ -100,6 +99,8 @@ def plan(
         if decided.unsupported and decided.steps and not skip_unsupported:
             say("  iolab run refuses this; --skip-unsupported runs the others")
         _print_emulators(experiment, decided)
+        for warning in mtu_warnings(experiment, decided):
+            say(f"  {EN.said.say(warning)}; {EN.said.advise(warning)}")
         for name in not_asked(decided, hosts_of(experiment)):
             say(NOT_ASKED.format(host=name))
         _print_steps(experiment, decided, all_commands)

@@ -83,6 +83,7 @@ class Rows(StrEnum):
     RATIOS = "ratios"
     LIMITS = "limits"
     DROPS = "drops"
+    IN_EFFECT = "in-effect"
 
 
 class Format(StrEnum):
@@ -114,8 +115,13 @@ def print_results(path: Path, screen: Console) -> None:
 def _analysed(run: StoredRun) -> "Analysis":
     """Conclude from a run; raw samples are read from its folder when they are wanted."""
     from iolab.analysis import analyse
+    from iolab.analysis.path_product import swept_paths
 
-    return analyse(run.trials, run.plan, partial(read_packets, run.folder))
+    def experiment() -> Experiment:
+        return parse(experiment_text(run.folder), str(run.folder / EXPERIMENT))
+
+    found = analyse(run.trials, run.plan, partial(read_packets, run.folder))
+    return replace(found, paths=swept_paths(run.plan, experiment))
 
 
 def list_runs(

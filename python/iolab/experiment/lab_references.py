@@ -71,6 +71,9 @@ def _check_join(view: View, section: Section, link: Link) -> None:
             f"join: {link.join} with mode: {listed(modes)}" if modes else "mode with join: macvlan or ipvlan"
         )
         view.say(section, ("mode",), f"mode: {link.mode}", allowed)
+    if link.path is not None and not link.cable:
+        allowed = "`path` on a cable; of an emulated path `wire` has rate and delay"
+        view.say(section, ("path",), "path on a link that is made", allowed)
     if link.cable and link.join is not None:
         view.say(section, ("join",), f"join: {link.join} on a cable", "no join: a cable is there")
 

@@ -9,12 +9,14 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import (
     FROZEN,
+    BitsPerSecond,
     BlockBytes,
     Count,
     Flag,
     Maybe,
     Shorthand,
     SomeBytes,
+    SomeNanoseconds,
     Switch,
 )
 from iolab.experiment.shapes import Shape
@@ -92,6 +94,16 @@ JoinMode = Literal["bridge", "l2", "l3", "l3s"]
 """How macvlans or ipvlans on one interface pass frames among them."""
 
 
+class KnownPath(BaseModel):
+    """What is known of a path that is there: it is reported beside results, and nothing is made of it."""
+
+    model_config = FROZEN
+    rate: BitsPerSecond
+    """What it carries in each direction."""
+    rtt: SomeNanoseconds
+    """Its round-trip time without load [ns]."""
+
+
 class Link(BaseModel):
     """Two or more ports on one segment."""
 
@@ -116,6 +128,8 @@ class Link(BaseModel):
     """Version of IP of its ports' addresses; both: each has two, and measures choose by their own `ip`."""
     cable: Flag = False
     """A cable that exists between real hosts: only addresses, MTU and offloads are set."""
+    path: Maybe[KnownPath] = None
+    """What is known of the path of a cable: window sweeps are reported beside its bandwidth-delay product."""
     join: Maybe[LinkJoin] = None
     """How the ends meet; absent: a veth pair joins two, a bridge more, and guests' cards bring what they need."""
     mode: Maybe[JoinMode] = None

@@ -3,11 +3,17 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 
+from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
+from iolab.lab.links.overlays import unequal_mtus
+from iolab.lab.topology import make_topology
 from iolab.plan.commands import PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
-from iolab.statements.lacks import Lack
+from iolab.statements.notes import SegmentMtusDiffer
+from iolab.statements.statement import Statement
 
+STEPS_READ = 1000
+"""Steps whose labs are looked at for warnings."""
 DESCRIPTION_SCHEMA = 2
 """Version of the document; a field that is removed or changes its meaning raises it."""
 
@@ -18,12 +24,12 @@ Document = dict[str, object]
 def describe(
     plan: Plan,
     experiment: Experiment,
-    stated: Callable[[Lack], object],
+    stated: Callable[[Statement], object],
     hosts: Collection[str] = (),
 ) -> Document:
     """Return everything that was decided, with every command of every step.
 
-    `stated` puts what is lacking as data, `hosts` are the machines of the experiment that are other hosts.
+    `stated` puts what is lacking, and warnings, as data; `hosts` are the machines that are other hosts.
     """
     return {
         "schema": DESCRIPTION_SCHEMA,
@@ -54,8 +60,20 @@ def describe(
         "estimate_s": round(plan.estimate_ns / 1e9, 3),
         "estimate_factor": plan.estimate_factor,
         "hosts_not_asked": not_asked(plan, hosts),
+        "warnings": [stated(one) for one in mtu_warnings(experiment, plan)],
         "commands": [_transition(one) for one in commands(experiment, plan)],
     }
+
+
+def mtu_warnings(experiment: Experiment, plan: Plan) -> tuple[SegmentMtusDiffer, ...]:
+    """Return the segments of the first labs of a plan whose links have different MTUs, each once."""
+    resolver = Resolver(experiment)
+    found: dict[SegmentMtusDiffer, None] = {}
+    for step in plan.steps[:STEPS_READ]:
+        lab = resolver.setup(plan.cell(step)).lab
+        segments = (segment.links for segment in make_topology(lab).segments)
+        found |= dict.fromkeys(unequal_mtus(lab, segments))
+    return tuple(found)
 
 
 def not_asked(plan: Plan, hosts: Collection[str]) -> list[str]:

@@ -10,7 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from iolab.analysis.types import Analysis
-from iolab.report import levels, numbers, packets, phases, sentences, tables, troubles, watch_tables
+from iolab.report import (
+    in_effect,
+    levels,
+    numbers,
+    packets,
+    phases,
+    sentences,
+    tables,
+    troubles,
+    watch_tables,
+)
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
@@ -62,6 +72,8 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
     parts += [Text(legend, style="dim")] if legend else []
     instrument = packets.instrument_lines(analysis, named) if analysis.forwarding else []
     parts += [Text(line, style="dim") for line in instrument]
+    effective = in_effect.short_lines(trials, named, in_effect.SHORT)
+    parts += ["", *(Text(line, style="dim") for line in effective)]
     parts += _troubles(run, analysis, named)
     return Group(*parts)
 

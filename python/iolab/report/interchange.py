@@ -31,6 +31,16 @@ def show_json(run: StoredRun, analysis: Analysis, words: Words = EN) -> str:
         "warnings": [warned(note, words) for note in analysis.notes],
         "levels": [_levels_figure(each) for each in analysis.levels_figures],
         "levels_ratios": [_levels_ratio(each) for each in analysis.levels_ratios],
+        "paths": [
+            {
+                "measure": measure,
+                "rate_bps": path.rate_bps,
+                "rtt_ns": path.rtt_ns,
+                "round_trip_bytes": path.round_trip_bytes,
+                "one_way_bytes": path.one_way_bytes,
+            }
+            for measure, path in analysis.paths.items()
+        ],
         "streams": [interchange_packets.streams(found, words) for found in analysis.streams],
         "forwarding": [interchange_packets.measure(found, analysis, words) for found in analysis.forwarding],
     }
@@ -51,6 +61,7 @@ def _trial(trial: TrialRecord, words: Words) -> Mapping[str, object]:
         "warnings": [warned(warning, words) for warning in trial.result.warnings],
         "verdict": None if verdict is None else interchange_packets.trial_verdict(verdict, words),
         "metrics": _metrics(trial.result.metrics),
+        "in_effect": {place: dict(settings) for place, settings in trial.result.in_effect.items()},
     }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from iolab.analysis.types import Analysis
 from iolab.report import environment, levels, packets, phases, sentences, tables, troubles, watch_tables
+from iolab.report.in_effect import in_effect_grid
 from iolab.report.markup import Markdown, Markup
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
@@ -57,6 +58,12 @@ class _Text:
                     blocks += [block for each in grids for block in self._grid(each)]
         blocks += self._limits(run, analysis, named) if analysis.forwarding or analysis.streams else []
         blocks += self._instrument(run, analysis, named) if analysis.forwarding else []
+        effective = in_effect_grid(trials, named)
+        if effective is not None:
+            blocks += [
+                self._heading(2, effective.caption),
+                self._as.grid(effective.heads, effective.rows, effective.labels),
+            ]
         blocks += [self._heading(2, words.page.troubles), *self._troubles(run, analysis, named)]
         blocks += [self._heading(2, words.page.environment), *self._environment(run, words)]
         blocks += [self._heading(2, words.page.repeat), self._repeat(run, version, words)]

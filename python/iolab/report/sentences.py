@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from iolab.analysis.forwarding_types import Onset
+from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Analysis, CellEstimates, Estimate, Finding, Outlier, cell_key
 from iolab.record.trial import Status
 from iolab.report import numbers
@@ -12,6 +13,7 @@ from iolab.report.watches import watch_lines
 from iolab.report.words import Words
 from iolab.statements.warnings import Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
+from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
 
 MOST_FINDINGS = 12
 """Sentences a summary may have and still be read."""
@@ -169,12 +171,24 @@ def summary(analysis: Analysis, measures: Sequence[str], names: Names) -> list[s
         if metric is not None and (measure, metric) in groups:
             lines.append(_extent(groups[measure, metric], names))
     lines += watch_lines(analysis, measures, names)
+    lines += [path_held(measure, path, names) for measure, path in analysis.paths.items()]
     lines += [onset(found, names) for found in analysis.onsets]
     shown = sorted(analysis.findings, key=lambda found: not found.shown)
     lines += [finding(found, analysis, names) for found in shown[:MOST_FINDINGS]]
     if len(shown) > MOST_FINDINGS:
         lines.append(names.words.summary.left_out.format(count=len(shown) - MOST_FINDINGS))
     return lines
+
+
+def path_held(measure: str, path: PathProduct, names: Names) -> str:
+    """Say rate, round-trip time and bandwidth-delay product of the path of a measure whose windows are swept."""
+    return names.words.summary.path.format(
+        measure=names.measure(measure),
+        rate=format_bits_per_second(path.rate_bps),
+        rtt=format_nanoseconds(path.rtt_ns),
+        round_trip=format_bytes(path.round_trip_bytes),
+        one_way=format_bytes(path.one_way_bytes),
+    )
 
 
 def onset(found: Onset, names: Names) -> str:

@@ -17,7 +17,7 @@ from iolab.report.sentences import counted
 from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun, TrialRecord
 
-Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops"]
+Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops", "in-effect"]
 
 _ESTIMATE_HEAD = (
     "metric", *dimensions.names(), "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method",
@@ -56,6 +56,8 @@ def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates", words: W
             writer.writerows(_limit_rows(analysis, factors, words))
         case "drops":
             writer.writerows(_drop_rows(analysis, factors, words))
+        case "in-effect":
+            writer.writerows(_in_effect_rows(run, factors))
     return out.getvalue()
 
 
@@ -154,6 +156,16 @@ def _drop_rows(analysis: Analysis, factors: Sequence[str], words: Words) -> Iter
                     str(drop.frames),
                 )
                 yield (_safe(found.measure), *_levels(each.cell, factors), *where)
+
+
+def _in_effect_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Every setting that was read back, of every trial."""
+    yield ("measure", *map(_safe, factors), "block", "place", "setting", "value")
+    for trial in counted(run.trials):
+        own = (_safe(trial.measure), *_levels(trial.cell, factors), str(trial.block))
+        for place, settings in trial.result.in_effect.items():
+            for setting, value in settings.items():
+                yield (*own, _safe(place), setting, _safe(value))
 
 
 def _estimate_rows(run: StoredRun, analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -9,6 +9,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.port_ref import PortRef
 from iolab.record.verdict import Limit
 from iolab.statements.clauses import Clause
+from iolab.statements.drop_reasons import DropReason
 from iolab.statements.statement import codes
 from iolab.statements.warnings import Warning
 
@@ -23,7 +24,7 @@ def test_a_case_names_only_what_exists(name: str) -> None:
     setup = Resolver(experiment).setup(next(cells(experiment)))
     assert all(limit in {each.value for each in Limit} for limit in case.limits)
     assert case.warnings | case.without <= codes(Warning).keys()
-    assert case.seen <= codes(Clause).keys()
+    assert case.seen <= codes(Clause).keys() | codes(DropReason).keys()
     machines = setup.lab.machines
     ports = {str(end) for link in setup.lab.links.values() for end in link.ends}
     for act in case.acts:

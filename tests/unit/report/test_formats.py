@@ -153,7 +153,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     document = json.loads(report.show_json(run, analysis))
     assert list(document) == [
         "schema", "run", "status", "notes", "joined_late", "trials", "estimates",
-        "findings", "effects", "onsets", "warnings", "levels", "levels_ratios", "streams", "forwarding",
+        "findings", "effects", "onsets", "warnings", "levels", "levels_ratios", "paths", "streams", "forwarding",
     ]  # fmt: skip
     assert (document["schema"], document["run"], document["status"]) == (2, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {
@@ -169,6 +169,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
             "warnings",
             "verdict",
             "metrics",
+            "in_effect",
         )
     }
     disagreeing = next(

@@ -1,7 +1,7 @@
 """Links over others: what carries each end, and how large a packet may be there. Pure."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, once_per_lab
@@ -15,6 +15,7 @@ from iolab.statements.clashes import (
     TunnelTwice,
 )
 from iolab.statements.lacks import Lack
+from iolab.statements.notes import LinkMtu, SegmentMtusDiffer
 from iolab.statements.purposes import ForLink, KeyOf, ValueOf
 
 PLAIN_MTU = 1500
@@ -78,6 +79,16 @@ def room_bytes(lab: Lab, link: str) -> int:
     below = [name for name in lab.links[link].over if name in lab.links]
     ip = 6 if any(lab.links[name].ip == 6 for name in below) else 4
     return min((mtu_of(lab, name) for name in below), default=PLAIN_MTU) - overhead_bytes(lab, link, ip)
+
+
+def unequal_mtus(lab: Lab, segments: Iterable[tuple[str, ...]]) -> Iterator[SegmentMtusDiffer]:
+    """Yield the segments, each given by its links that bridges join, whose links have different MTUs."""
+    for links in segments:
+        mtus = {name: mtu_of(lab, name) for name in links}
+        if len(set(mtus.values())) > 1:
+            yield SegmentMtusDiffer(
+                links=tuple(LinkMtu(link=name, mtu_bytes=mtu) for name, mtu in mtus.items())
+            )
 
 
 def mtu_of(lab: Lab, link: str) -> int:

@@ -15,6 +15,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.record.dimensions import Quantity
 from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.effect_tables import EffectTable, effect_table
+from iolab.report.in_effect import in_effect_grid
 from iolab.report.names import Names, names_of
 from iolab.report.page import history, vega
 from iolab.report.page.flames import Flames, ReadStacks, flames
@@ -74,6 +75,7 @@ def page(
         **_effects(analysis, named),
         **_definitions(analysis, named),
         **history.troubles_view(run, trials, analysis, named),
+        "in_effect": in_effect_grid(trials, named),
         "environment": packets.other_facts(run, words),
         "commands": history.commands_view(run.commands, words),
         **history.repeat_view(run, experiment, version, words),
@@ -190,6 +192,7 @@ def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]
         ("effects", page.effects, isinstance(effects, EffectTable) and bool(effects.rows)),
         ("lab", page.lab, isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),
         ("meanings", page.meanings, bool(fills["definitions"])), ("troubles", page.troubles, True),
+        ("in-effect", words.in_effect.heading, fills["in_effect"] is not None),
         ("environment", page.environment, True),
         ("commands", page.commands, isinstance(commands, history.CommandsView) and commands.total > 0),
         ("repeat", page.repeat, True),

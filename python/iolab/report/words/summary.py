@@ -26,6 +26,8 @@ class SummaryWords:
     """{measure}, of which not the sum of the directions is compared but each."""
     range: str
     """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
+    path: str
+    """{measure} {rate} {rtt} {round_trip} {one_way}: what a path holds whose windows are swept."""
     single: str
     """{measure} {metric} {value} {n}"""
     alike: str

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from iolab.report.words.in_effect import InEffectWords
 from iolab.report.words.over_time import OverTimeWords
 from iolab.report.words.packets import PacketWords
 from iolab.report.words.profile import ProfileWords
@@ -331,6 +332,7 @@ class Words:
     published: PublishedWords
     packets: PacketWords
     profile: ProfileWords
+    in_effect: InEffectWords
     metrics: Mapping[str, MetricWords]
     """By metric."""
     factors: Mapping[str, str]
