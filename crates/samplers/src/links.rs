@@ -91,7 +91,7 @@ mod tests {
         body.extend([8, 0, 99, 0, 1, 2, 3, 4]);
         body.extend([9, 0, 3, 0, b'e', b't', b'h', b'0', 0, 0, 0, 0]);
         body.extend([8, 0, 35, 0, 2, 0, 0, 0]);
-        let link = Link { index: 7, name: "eth0".to_owned(), carrier_changes: Some(2) };
+        let link = Link { index: 7, name: "eth0".to_owned(), carrier_changes: Some(2), mtu: 0 };
         assert_eq!(parse(&body).unwrap(), link);
         assert!(parse(&[0; 3]).is_err());
     }

@@ -51,7 +51,8 @@ impl Reader {
         supervised: &[Supervised],
         clock: impl Fn() -> u64,
     ) -> Vec<Result<Observation, SampleError>> {
-        let of_links = |sampler: &Sampler| matches!(sampler, Sampler::Interfaces | Sampler::Qdiscs | Sampler::Settings);
+        let of_links =
+            |sampler: &Sampler| matches!(sampler, Sampler::Interfaces | Sampler::Qdiscs | Sampler::Settings);
         if samplers.iter().any(of_links) && self.link_changes.changed() {
             self.links = None;
         }

@@ -13,6 +13,7 @@ from iolab.analysis import compare
 from iolab.errors import InputError
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
+from iolab.statements.notes import EffectDiffers
 from iolab.store.records import StoredRun, TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
@@ -148,3 +149,24 @@ def test_two_trials_a_side_give_no_interval(make_run: MakeRun, random: np.random
     run = make_run({"a": "x"}, 2, lambda *_: {"received_bps": (float(random.lognormal(20, 0.02)), "bit/s")})
     (cell,) = compare(stored("a", run), stored("b", run)).cells
     assert (cell.ratio, cell.ci, cell.p_value) == (1.0, None, None)
+
+
+def test_settings_that_were_in_effect_with_other_values_are_named(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Once for all places and cells with the same two values; what is equal is not."""
+
+    def with_effects(run: StoredRun, congestion: str) -> StoredRun:
+        shown = {"near": {"congestion": congestion, "mtu": "1500"}, "far": {"congestion": congestion}}
+        trials = (replace(one, result=replace(one.result, in_effect=shown)) for one in run.trials)
+        return replace(run, trials=tuple(trials))
+
+    a, b = pair(make_run, random, 1.0)
+
+    def told(first: str, second: str) -> list[EffectDiffers]:
+        found = compare(with_effects(a, first), with_effects(b, second)).warnings
+        return [one for one in found if isinstance(one, EffectDiffers)]
+
+    named = EffectDiffers(setting="congestion", places=("far", "near"), first="bbr", second="cubic")
+    assert told("bbr", "cubic") == [named]
+    assert told("bbr", "bbr") == []

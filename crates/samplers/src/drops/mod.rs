@@ -108,8 +108,10 @@ pub fn protocols6(text: &str) -> Vec<DropCounts> {
 /// By its name, as kernel and drivers have no other way to say it. Of datagrams in fragments every count is needed: one lost
 /// fragment loses them all.
 fn tells_of_drops(name: &str) -> bool {
-    const WORDS: [&str; 12] =
-        ["drop", "err", "discard", "miss", "noroute", "noport", "overrun", "no_buf", "fifo", "oob", "reasm", "frag"];
+    const WORDS: [&str; 12] = [
+        "drop", "err", "discard", "miss", "noroute", "noport", "overrun", "no_buf", "fifo", "oob", "reasm",
+        "frag",
+    ];
     let name = name.to_ascii_lowercase();
     WORDS.iter().any(|word| name.contains(word)) || name.contains("fail")
 }

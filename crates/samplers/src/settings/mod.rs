@@ -26,12 +26,13 @@ const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
 
 /// Read them in the namespace of the calling thread, of which these are the interfaces.
 pub fn read(links: &[Link]) -> Vec<SettingValues> {
-    let mut found = vec![stack(|name| {
-        fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()
-    })];
+    let mut found =
+        vec![stack(|name| fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok())];
     found.extend(links.iter().filter(|link| link.name != LOOPBACK).map(|link| {
-        let mut values: BTreeMap<_, _> =
-            iolab_sys::driver_settings(&link.name).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut values: BTreeMap<_, _> = iolab_sys::driver_settings(&link.name)
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
         values.insert("mtu".to_owned(), link.mtu.to_string());
         SettingValues { place: "interface".to_owned(), name: link.name.clone(), values }
     }));
@@ -47,7 +48,8 @@ fn stack(text: impl Fn(&str) -> Option<String>) -> SettingValues {
 
 /// What chooses the frequency of each group of processors; empty where nothing does.
 pub fn processors() -> Vec<SettingValues> {
-    let text = |policy: &Path, name: &str| Some(fs::read_to_string(policy.join(name)).ok()?.trim().to_owned());
+    let text =
+        |policy: &Path, name: &str| Some(fs::read_to_string(policy.join(name)).ok()?.trim().to_owned());
     let policies = fs::read_dir(POLICIES).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut cpus: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for policy in policies {
@@ -71,7 +73,10 @@ mod tests {
     fn limits_are_words_with_one_space_between_and_what_is_not_shown_is_absent() {
         let text = |name: &str| (name == "net.ipv4.tcp_rmem").then(|| "4096\t131072\t6291456\n".to_owned());
         let found = stack(text);
-        assert_eq!(found.values, BTreeMap::from([("net.ipv4.tcp_rmem".to_owned(), "4096 131072 6291456".to_owned())]));
+        assert_eq!(
+            found.values,
+            BTreeMap::from([("net.ipv4.tcp_rmem".to_owned(), "4096 131072 6291456".to_owned())])
+        );
     }
 
     #[test]

@@ -107,7 +107,7 @@ def level_change(counts: Counts) -> LevelChange | None:
     split = min(range(1, len(logs)), key=lambda at: _deviation(logs[:at]) + _deviation(logs[at:]))
     before, after = median(rates[:split]), median(rates[split:])
     if not min(before, after) or max(before, after) < LEVEL_RATIO * min(before, after):
-        return None  # at 0 it stood still, which is told as such
+        return None  # at 0 it stood still, which has a mark of its own
     spread = max(_deviation(side) / len(side) for side in (logs[:split], logs[split:]))
     if abs(log10(before / after)) < SPREADS * spread:
         return None

@@ -44,8 +44,6 @@ class FlowReport:
     """Payload that the receiver read [bit/s]."""
     delivered_bytes: int
     """Payload that the receiver read, warm-up included [bytes]."""
-    handed_bytes: int
-    """Payload that the sender handed to its socket, warm-up included [bytes]."""
     datagrams: int
     """UDP datagrams sent; 0 for TCP."""
     lost_datagrams: int
@@ -60,6 +58,8 @@ class FlowReport:
     """CPU of the sending iperf3 process [ratio of one CPU]; for --bidir of the whole process."""
     cpu_dst_ratio: float
     """CPU of the receiving iperf3 process [ratio of one CPU]."""
+    handed_bytes: int = 0
+    """Payload that the sender handed to its socket, warm-up included [bytes]."""
     stood_ns: int = 0
     """Longest time between the first and the last byte in which none arrived [ns]."""
 

@@ -3,7 +3,7 @@
 It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
@@ -74,13 +74,7 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
     servers = {f"server-{pair.tcp_port}": pair.server for pair in pairs}
     clients = {f"client-{pair.tcp_port}": pair.client for pair in pairs}
     try:
-        for name, pair in zip(servers, pairs, strict=True):
-            ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
-            at = kernels.agent(pair.server)
-            at.start(
-                name, server_argv(pair, measure), netns=pair.server.netns, cpus=pair.server.cpus,
-                ready=ready, timeout_ms=READY_MS,
-            )  # fmt: skip
+        _start_servers(kernels, servers, pairs, measure)
         before = kernels.read()
         kernels.watch_connections(measure.duration + measure.warm_up)
         for name, pair in zip(clients, pairs, strict=True):
@@ -123,6 +117,16 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         in_effect={**dict(_flows_in_effect(observed)), **in_effect(site.topology, _readings_of(after))},
         conclude=lambda read: _conclude(observe(observed, read), _series(pairs, reports, ended, read)),
     )
+
+
+def _start_servers(kernels: Kernels, names: Iterable[str], pairs: Sequence[Pair], measure: Stream) -> None:
+    """Start the servers and wait until each listens. Raises AgentError."""
+    for name, pair in zip(names, pairs, strict=True):
+        ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
+        kernels.agent(pair.server).start(
+            name, server_argv(pair, measure), netns=pair.server.netns, cpus=pair.server.cpus,
+            ready=ready, timeout_ms=READY_MS,
+        )  # fmt: skip
 
 
 def _readings_of(snapshot: Snapshot) -> dict[str, Reading]:

@@ -1,6 +1,6 @@
 """Whose work a computer did: the lab's, the kernel's, or that of others."""
 
-from iolab.trial.other_work.work import TICK_NS, Beside, Work, beside, work_of
+from iolab.trial.other_work.work import TICK_NS, Beside, HelperUse, Work, beside, helpers_between, work_of
 
 AGENT = 40
 CPUS = "cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 1 2\n"
@@ -51,3 +51,12 @@ def test_what_is_not_to_be_understood_is_no_reading() -> None:
     """An agent that answers otherwise, or a computer that hides its CPUs."""
     assert work_of("sh: no such file\n", AGENT) is None
     assert work_of("cpu  1 2\ncpu0 1 2\n", AGENT) is None
+
+
+def test_a_service_has_the_time_of_its_processes_and_of_the_busiest() -> None:
+    """Its file names it; what it had before does not count, and a helper without a name has no row."""
+    before = looked("helper 50 serve.web.pid\nhelper 60\n" + process(50, 1, 10) + process(51, 50, 20))
+    after = looked(
+        "helper 50 serve.web.pid\n" + process(50, 1, 12) + process(51, 50, 60) + process(52, 50, 5)
+    )
+    assert list(helpers_between(before, after)) == [HelperUse("serve.web", 47 * TICK_NS, 40 * TICK_NS, 1)]

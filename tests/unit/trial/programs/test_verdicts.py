@@ -7,9 +7,9 @@ from iolab.agent.messages import InterfaceCounters, Observation, Reading, Thread
 from iolab.experiment.port_ref import PortRef
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.places import AtMachine, AtPort
-from iolab.statements.programs import OneAfterTheOther, OwnThreadRan
+from iolab.statements.programs import OneAfterTheOther, OwnProgramRan, OwnThreadRan
 from iolab.statements.streams import NearlyBusy, NoSingleThread
-from iolab.trial.programs.verdict import Line, Ran, judge
+from iolab.trial.programs.verdict import Line, Ran, ServiceRan, judge
 
 S = 1_000_000_000
 OWN = Ran("program", "load", "near", "", (), 0, 4 * S)
@@ -128,3 +128,20 @@ def test_what_fits_nothing_is_not_known() -> None:
     """Half of the time it ran, and nothing was full."""
     seen = verdict(readings({("program", 1): (0.7, 0)}), replace(OWN, cpu_ns=int(2.8 * S)))
     assert (seen.limit, seen.seen[0].code) == (Limit.UNEXPLAINED, "nothing-full")
+
+
+def test_a_service_of_the_lab_without_time_left_is_the_limit() -> None:
+    """The program that asks it waits; of a process with several threads nobody knows whose time it was."""
+    waits = readings({("program", 1): (0.2, 0.0)})
+    for threads, doubt in ((1, None), (4, NoSingleThread())):
+        service = ServiceRan("web", "far", 0.98, 0.97, threads)
+        found = judge((OWN,), (), {"": waits}, (10 * S, 14 * S), (service,))
+        assert (found.limit, found.place, found.doubt) == (Limit.WORKER, AtMachine(machine="far"), doubt)
+
+
+def test_a_service_that_worked_too_is_named_beside_the_limit() -> None:
+    """The client had no time left, and the service worked for two thirds of it: both are said."""
+    busy = readings({("program", 1): (0.99, 0.0)})
+    found = judge((OWN,), (), {"": busy}, (10 * S, 14 * S), (ServiceRan("web", "far", 0.66, 0.6, 1),))
+    assert (found.limit, found.place) == (Limit.WORKER, AtMachine(machine="near"))
+    assert OwnProgramRan(program="web", machine="far", cpus_ratio=0.66) in found.seen

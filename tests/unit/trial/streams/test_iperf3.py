@@ -1,5 +1,6 @@
 """iperf3's command lines and reports, against reports that iperf3 3.12 really wrote."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metrics
 from iolab.trial.streams.figures import flow_metrics, jain_index
 from iolab.trial.streams.iperf3 import Pair, client_argv, flow_reports, server_argv
-from iolab.trial.streams.iperf3_report import parse_report
+from iolab.trial.streams.iperf3_report import Report, parse_report
 
 DATA = Path(__file__).parent / "data"
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.9.1", 24)
@@ -113,3 +114,28 @@ def test_rates_of_several_flows_are_summed_and_shown_apart() -> None:
 def test_jains_index_of_known_shares(rates: list[float], index: float) -> None:
     """Equal shares give 1, one taker of n gives 1/n (Jain, Chiu, Hawe 1984)."""
     assert jain_index(rates) == pytest.approx(index)
+
+
+def test_with_a_warm_up_loss_is_of_the_datagrams_that_the_receiver_counted_after_its_own() -> None:
+    """Over a delay what is lost of the sender's warm-up counts later at the receiver, and may exceed what was sent."""
+
+    def total(packets: int, lost: int) -> dict[str, object]:
+        return {"bits_per_second": 1e6, "packets": packets, "lost_packets": lost, "jitter_ms": 0.1}
+
+    def made(*rows: dict[str, object]) -> Report:
+        end = {
+            "streams": [],
+            "sum_sent": total(34443, 0),
+            "sum_received": total(34443, 60781),
+            "cpu_utilization_percent": {"host_total": 1.0},
+        }
+        intervals = [{"streams": [row]} for row in rows]
+        return parse_report(json.dumps({"intervals": intervals, "end": end}))
+
+    row = {"bytes": 1448, "sender": False, "start": 0.0, "end": 1.0}
+    warm = {**row, "packets": 100, "lost_packets": 90, "omitted": True}
+    measured = {**row, "packets": 70000, "lost_packets": 60781, "omitted": False}
+    (found,) = flow_reports(pair(), made({**row, "sender": True}), made(warm, measured))
+    assert (found.datagrams, found.lost_datagrams) == (70000, 60781)
+    with pytest.raises(ValueError, match="60781 datagrams lost of 34443 sent"):
+        flow_reports(pair(), made({**row, "sender": True}), made({**measured, "packets": 5}))

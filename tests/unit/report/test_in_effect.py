@@ -1,0 +1,57 @@
+"""What was in effect, as tables and lines: a value once, with its places and cells."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.report.builder import quickstart
+
+from iolab.report.in_effect import SHORT, in_effect_grid, short_lines, values
+from iolab.report.names import names
+from iolab.report.words import EN
+from iolab.store.records import TrialRecord
+
+
+def trial(base: TrialRecord, congestion: str, level: str) -> TrialRecord:
+    """A trial of one cell, and what was in effect."""
+    shown = {
+        "near->far": {"congestion": congestion},
+        "near.eth0": {"mtu": "1500"},
+        "far.eth0": {"mtu": "1500"},
+    }
+    return replace(base, cell={"tcp.congestion": level}, result=replace(base.result, in_effect=shown))
+
+
+@pytest.fixture
+def trials() -> list[TrialRecord]:
+    """Two cells that differ in what controls congestion."""
+    run, _ = quickstart()
+    base = next(one for one in run.trials if one.result.status == "ok")
+    return [trial(base, "bbr", "none"), trial(base, "cubic", "cubic")]
+
+
+def test_a_value_stands_once_with_its_places_and_the_cells_that_had_it(trials: list[TrialRecord]) -> None:
+    """What all cells had names none."""
+    found = {(one.setting, one.value): (one.places, len(one.cells)) for one in values(trials)}
+    assert found == {
+        ("congestion", "bbr"): (("near->far",), 1),
+        ("congestion", "cubic"): (("near->far",), 1),
+        ("mtu", "1500"): (("near.eth0", "far.eth0"), 0),
+    }
+
+
+def test_a_terminal_has_a_line_for_each_setting(trials: list[TrialRecord]) -> None:
+    """And the table of the other formats has a row for each value."""
+    named = names(["tcp.congestion"], EN)
+    lines = list(short_lines(trials, named, SHORT))
+    assert len(lines) == 2
+    assert "bbr (near->far" in lines[0]
+    grid = in_effect_grid(trials, named)
+    assert grid is not None
+    assert len(grid.rows) == 3
+
+
+def test_nothing_is_shown_where_nothing_was_read(trials: list[TrialRecord]) -> None:
+    """Records of older versions have no settings."""
+    empty = [replace(one, result=replace(one.result, in_effect={})) for one in trials]
+    assert in_effect_grid(empty, names([], EN)) is None
+    assert list(short_lines(empty, names([], EN), SHORT)) == []
