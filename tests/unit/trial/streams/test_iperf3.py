@@ -132,9 +132,9 @@ def test_with_a_warm_up_loss_is_of_the_datagrams_that_the_receiver_counted_after
         intervals = [{"streams": [row]} for row in rows]
         return parse_report(json.dumps({"intervals": intervals, "end": end}))
 
-    row = {"bytes": 1448, "sender": False, "start": 0.0, "end": 1.0}
-    warm = {**row, "packets": 100, "lost_packets": 90, "omitted": True}
-    measured = {**row, "packets": 70000, "lost_packets": 60781, "omitted": False}
+    row: dict[str, object] = {"bytes": 1448, "sender": False, "start": 0.0, "end": 1.0}
+    warm: dict[str, object] = {**row, "packets": 100, "lost_packets": 90, "omitted": True}
+    measured: dict[str, object] = {**row, "packets": 70000, "lost_packets": 60781, "omitted": False}
     (found,) = flow_reports(pair(), made({**row, "sender": True}), made(warm, measured))
     assert (found.datagrams, found.lost_datagrams) == (70000, 60781)
     with pytest.raises(ValueError, match="60781 datagrams lost of 34443 sent"):
