@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from iolab.errors import IolabError, UnsupportedError
 from iolab.parts.rows import AnyInstrumentKind, AnyMeasureKind
 
+LONGEST_NS = 366 * 86_400 * 1_000_000_000
+"""Of one trial: a year."""
 Row = TypeVar("Row", AnyMeasureKind, AnyInstrumentKind)
 
 
@@ -46,9 +48,13 @@ def _anything(result: object) -> object:
 
 
 def _whole_ns(result: object) -> int:
-    if isinstance(result, int):
-        return result
-    raise TypeError(f"it returned {type(result).__name__}, allowed is a whole number of nanoseconds")
+    if not isinstance(result, int) or isinstance(result, bool):
+        raise TypeError(f"it returned {type(result).__name__}, allowed is a whole number of nanoseconds")
+    if not 0 <= result <= LONGEST_NS:
+        raise ValueError(
+            "it returned a negative time, or one of more than a year; allowed: 0 to one year [ns]"
+        )
+    return result
 
 
 def _several(result: object) -> tuple[object, ...]:

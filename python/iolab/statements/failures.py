@@ -149,6 +149,69 @@ class NotMeasured(Failure):
     returned: Name
 
 
+class ResultProblem(Statement):
+    """What is wrong with the result of a measure."""
+
+
+class WrongType(ResultProblem):
+    """A field of the result has a wrong type."""
+
+    code = "wrong-type"
+    field: Name
+    returned: Name
+    """Name of the type."""
+    allowed: Name
+
+
+class NoFigures(ResultProblem):
+    """The result has no metric."""
+
+    code = "no-figures"
+
+
+class TimeImpossible(ResultProblem):
+    """A time is negative, or longer than any trial."""
+
+    code = "time-impossible"
+    field: Name
+    returned: Name
+    """As it was returned, its beginning at least [ns]."""
+
+
+class NameRefused(ResultProblem):
+    """A name is empty, too long, or has characters that names do not have."""
+
+    code = "name-refused"
+    field: Name
+    returned: Name
+    """Its beginning."""
+
+
+class UnitContradicts(ResultProblem):
+    """The unit of a metric is not the one that its name says."""
+
+    code = "unit-contradicts"
+    metric: Name
+    unit: Name
+    allowed: Name
+
+
+class RawNotJson(ResultProblem):
+    """The raw output cannot be stored as JSON."""
+
+    code = "raw-not-json"
+    said: Quoted
+
+
+class ResultRefused(Failure):
+    """A measure of another package returned what cannot be recorded."""
+
+    code = "result-refused"
+    kind: Name
+    package: Name
+    problems: tuple[ResultProblem, ...]
+
+
 class KindUnbuilt(Failure):
     """The kind of measure or instrument is not built yet."""
 

@@ -1,13 +1,14 @@
 """One measurement with all that stands beside it, as the rows of the kind and of the instruments say."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from iolab.experiment.measures import Measure
 from iolab.parts.registry import instrument_kinds, measure_kinds
+from iolab.parts.rows import OWN
 from iolab.statements.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
 from iolab.trial.failed import Failed
 from iolab.trial.in_effect import read_in_effect
@@ -33,7 +34,9 @@ def measure_once(site: Site, measure: Measure) -> Measured:
         raise Failed(KindUnbuilt(kind=kind.name))
     instruments = instruments_of(site, measure)
     packages = {name: instrument_kinds()[kind_of(name)].package for name in instruments}
-    once = partial(kind.measure, site, measure)
+    once: Callable[[], Measured] = partial(kind.measure, site, measure)
+    if kind.package != OWN:
+        once = partial(_checked, kind.name, kind.package, once)
     measured = measure_beside(instruments, once, Part(kind.name, kind.package), packages)
     if not isinstance(measured, Measured):
         raise Failed(NotMeasured(kind=kind.name, returned=type(measured).__name__))
@@ -42,6 +45,12 @@ def measure_once(site: Site, measure: Measure) -> Measured:
     if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
         raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
     return replace(measured, metrics=with_methods(measured.metrics, kind.name))
+
+
+def _checked(kind: str, package: str, measure: Callable[[], object]) -> Measured:
+    from iolab.trial.foreign_results import checked  # of iolab's own kinds nobody needs it
+
+    return checked(kind, package, measure())
 
 
 def instruments_of(site: Site, measure: Measure) -> Mapping[str, Instrument]:
