@@ -1,6 +1,7 @@
 """Files that are whole or absent, and the user's cache: nobody else's file is written or believed."""
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -29,12 +30,11 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Put a file in place all at once; a symbolic link there is replaced. What is no file (a pipe) is written to.
 
     Raises:
-        OSError: it cannot be written; what was there before stays.
+        OSError: it cannot be written, or nobody reads the pipe; what was there before stays.
     """
     written = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
-        with path.open("wb") as pipe:
-            pipe.write(written)
+        _write_to(path, written)
         return
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -44,6 +44,19 @@ def write_whole(path: Path, content: str | bytes) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
+
+
+def _write_to(path: Path, data: bytes) -> None:
+    """Write to a pipe or device. To open a pipe that nobody reads would wait for ever."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "no process reads from this pipe", str(path)) from error
+        raise
+    os.set_blocking(descriptor, True)
+    with os.fdopen(descriptor, "wb") as pipe:
+        pipe.write(data)
 
 
 def cache_folder() -> Path:

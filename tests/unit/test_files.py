@@ -36,6 +36,18 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
+def test_a_pipe_that_nobody_reads_is_an_error_and_no_wait(tmp_path: Path) -> None:
+    """A run folder of somebody else cannot make a report hang."""
+    pipe = tmp_path / "report.html"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no process reads from this pipe"):
+        write_whole(pipe, "a report")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, "a report")
+    assert os.read(reader, 100) == b"a report"
+    os.close(reader)
+
+
 def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     """`--output /dev/stdout` stays a device."""
     write_whole(Path(os.devnull), "a report")

@@ -131,6 +131,11 @@ def new(
     ],
 ) -> None:
     """Write a small experiment to start from."""
+    if not Path(name).name.strip(".") or "\0" in name:
+        problem = Problem(
+            "new", "naming an experiment", ascii(name), "the name of a file, e.g. `iolab new first`"
+        )
+        raise InputError([problem])
     path = Path(name).with_suffix(".yaml")
     try:
         with path.open("x", encoding="utf-8") as file:

@@ -24,6 +24,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.files import write_whole
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
+from iolab.printable import printable
 from iolab.report.words import EN, LANGUAGES, Words, words_of
 from iolab.statements.notes import ExperimentEdited
 from iolab.store.file_names import EXPERIMENT
@@ -257,7 +258,7 @@ def report(
         raise InputError([Problem("report", "printing a workbook", "-o -", "a file: -o NAME.xlsx")])
     text = _rendered(form, stored, analysis, experiment, rows, words)
     if isinstance(text, str) and str(output) == "-":
-        sys.stdout.write(f"{text.rstrip()}\n")  # as it is: it is for a program
+        sys.stdout.write(f"{_printed(text.rstrip())}\n")  # with its own line ends: it is for a program
         return
     target = output or path / f"report.{form.value}"
     try:
@@ -269,6 +270,11 @@ def report(
     say(str(target))
     if show_it and not webbrowser.open(target.resolve().as_uri()):
         complain(f"opening {target}: no browser was found; open it by hand")
+
+
+def _printed(text: str) -> str:
+    """Return a text that does nothing to a terminal, line ends of CSV and all."""
+    return "\r\n".join(printable(part) for part in text.split("\r\n"))
 
 
 def _rendered(

@@ -151,6 +151,15 @@ def test_new_writes_a_correct_experiment_and_overwrites_nothing(capsys: pytest.C
     assert "exists" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "/", "a\0b"])
+def test_new_refuses_what_names_no_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With an example of a name; nothing is written."""
+    before = sorted(Path().iterdir())
+    assert run(["new", name]) == ExitCode.INPUT_WRONG
+    assert "naming an experiment" in capsys.readouterr().err
+    assert sorted(Path().iterdir()) == before
+
+
 def test_cleaning_another_host_is_not_yet_possible_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 3: the host cannot do it."""
     assert run(["clean", "--host", "pc6"]) == ExitCode.HOST_CANNOT

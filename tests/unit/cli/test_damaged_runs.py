@@ -136,3 +136,23 @@ def test_a_damaged_run_is_told_in_words(
         assert "defect" not in said, told
         assert status in (0, 2, 3), told
         assert bool(status) == bool(said), told
+
+
+@pytest.mark.parametrize("form", ["csv", "md", "pukiwiki", "html"])
+def test_a_printed_report_does_nothing_to_a_terminal(
+    form: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Escape sequences and changes of writing direction that a run contains are written out."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / whole.name
+    shutil.copytree(whole, folder)
+    for name in ("plan.json", "trials.jsonl"):
+        text = (folder / name).read_text()
+        for word in ('"A plan"', '"received_bps"', '"near"'):
+            text = text.replace(word, f'{word[:-1]}\\u001b[2J\\u202e"')
+        (folder / name).write_text(text)
+    assert run(["report", whole.name, "--format", form, "-o", "-"]) == 0
+    printed = capfd.readouterr().out
+    assert "x1b" in printed
+    assert not {"\x1b", "\u202e", "\x9b"} & set(printed)
+    assert printed.count("\r\n") == printed.count("\r")

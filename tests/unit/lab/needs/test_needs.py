@@ -198,6 +198,8 @@ def test_a_setting_beyond_networks_needs_the_users_word(
     )
     assert reason(replace(facts, permitted_settings=("kernel.core_pattern",)), machine=machine) is None
     assert reason(machine={"kind": "netns", "settings": {"kernel/core_pattern": "x"}}) is not None
+    hardened = {"kind": "netns", "settings": {"net.core.bpf_jit_harden": "0"}}
+    assert "--allow-setting net.core.bpf_jit_harden" in str(reason(machine=hardened))
     assert reason(imaged, machine={"kind": "vm", "settings": settings}) is None
 
 
