@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from iolab.parts.guard import LONGEST_NS
 from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
+from iolab.record.metric import Metrics
 from iolab.statements.failures import (
     NameRefused,
     NoFigures,
@@ -55,7 +56,7 @@ def checked(kind: str, package: str, returned: object) -> Measured:
     return returned
 
 
-def _problems(returned: object) -> Iterator[ResultProblem]:
+def _problems(returned: Any) -> Iterator[ResultProblem]:
     if not isinstance(returned, Measured):
         yield WrongType(field="result", returned=type(returned).__name__, allowed="Measured")
         return
@@ -80,7 +81,7 @@ def _of_time(measured_ns: object) -> Iterator[ResultProblem]:
         yield TimeImpossible(field="measured_ns", returned=_shown(measured_ns))
 
 
-def _of_metric(metric: Metric) -> Iterator[ResultProblem]:
+def _of_metric(metric: Any) -> Iterator[ResultProblem]:
     if not isinstance(metric.name, str) or not METRIC_NAME.fullmatch(metric.name):
         yield NameRefused(field="metric name", returned=_shown(metric.name))
         return

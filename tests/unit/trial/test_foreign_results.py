@@ -26,7 +26,7 @@ class Other(Measure):
     kind: Literal["other"] = "other"
 
 
-GOOD = Measured(Metrics([Metric("handshakes_per_s", "1/s", 5.0)]), (), 10**9, (), {"output": "text"})
+GOOD: Any = Measured(Metrics([Metric("handshakes_per_s", "1/s", 5.0)]), (), 10**9, (), {"output": "text"})
 ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 CASES: dict[str, tuple[object, str]] = {
@@ -65,9 +65,9 @@ CASES: dict[str, tuple[object, str]] = {
 }
 
 
-def measured(returned: object, monkeypatch: pytest.MonkeyPatch) -> Measured:
+def measured(returned: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
     """Measure by a row of another package that returns this."""
-    row: Any = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=lambda *_: returned)  # type: ignore[arg-type,return-value]
+    row: Any = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=lambda *_: returned)
     kinds = {"other": replace(row, package="iolab-other 1.0")}
     monkeypatch.setattr(instrumented, "measure_kinds", lambda: {**registry.measure_kinds(), **kinds})
     return instrumented.measure_once(bare_site(), Other())
