@@ -60,15 +60,17 @@ def _problems(returned: Any) -> Iterator[ResultProblem]:
     if not isinstance(returned, Measured):
         yield WrongType(field="result", returned=type(returned).__name__, allowed="Measured")
         return
-    if not isinstance(returned.metrics, Metrics):
-        yield WrongType(field="metrics", returned=type(returned.metrics).__name__, allowed="Metrics")
+    metrics: object = returned.metrics
+    if not isinstance(metrics, Metrics):
+        yield WrongType(field="metrics", returned=type(metrics).__name__, allowed="Metrics")
         return
-    if not len(returned.metrics):
+    if not len(metrics):
         yield NoFigures()
-    for metric in returned.metrics:
+    for metric in metrics:
         yield from _of_metric(metric)
     yield from _of_time(returned.measured_ns)
-    for warning in returned.warnings:
+    warnings: tuple[object, ...] = returned.warnings
+    for warning in warnings:
         if not isinstance(warning, Warning):
             yield WrongType(field="warnings", returned=type(warning).__name__, allowed="Warning")
     yield from _of_raw(returned.raw)

@@ -145,7 +145,13 @@ class Fio:
     def clear(self) -> None:
         """Take the file away. Raises AgentError."""
         if self._in_file:
-            run_on_disk(self._agent, self._worked_on, ("rm", "-f", self._target), patience=self._patience)
+            run_on_disk(
+                self._agent,
+                self._worked_on,
+                ("rm", "-f", self._target),
+                patience=self._patience,
+                reaches=None,
+            )
 
     def _is_written(self) -> bool:
         """Tell whether every block of a bare disk was written: when its volume was made, and none was given back since.

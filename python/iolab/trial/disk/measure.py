@@ -173,7 +173,9 @@ def _flush(site: Site, machine: str, disk: Disk, patience: Patience) -> None:
     whole = ("sync", "-f", mount_of(disk.volume, NAME_PREFIX))
     command = whole if disk.fs is not None else ("sync", node_of(disk.volume, NAME_PREFIX))
     agent = site.agent_of(kernel_of(site.lab, machine))
-    done = run_on_disk(agent, worked_on(site, machine, disk), (*IN_ENGLISH, *command), patience=patience)
+    done = run_on_disk(
+        agent, worked_on(site, machine, disk), (*IN_ENGLISH, *command), patience=patience, reaches=None
+    )
     if not done.succeeded:
         raise TrialFailed(f"flushing disk {disk.volume} of {machine}: {done.complaint}")
 
@@ -255,7 +257,7 @@ def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop:
         if isinstance(layer.about, StoreCache | TargetCache):
             done = run_to_end(agent, argv, asked)
         else:  # to open it is to ask the disk, which may hang
-            done = run_on_disk(agent, disk, argv, asked, patience)
+            done = run_on_disk(agent, disk, argv, asked, patience, reaches=None)
         return parse_own(done.stdout).cache if done.succeeded else None
     except (Refused, ValueError):
         return None

@@ -196,12 +196,13 @@ def run_on_disk(
     argv: tuple[str, ...],
     request: str = "",
     patience: Patience = PATIENCE,
-    reaches: Reaches = NOTHING,
+    reaches: Reaches | None = NOTHING,
     passed: Sequence[Json] = (),
 ) -> CommandResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
 
     It reaches nothing of its machine but `reaches`, and `passed`, files that the agent opens for it (process.start).
+    None: it is a command of iolab's own, with no word of a user, and runs with the rights of the agent.
 
     Raises:
         LabUnusable: a server behind the disk does not answer, and was ended, so that nothing waits for it; or the disk
@@ -210,7 +211,7 @@ def run_on_disk(
         AgentError: the agent refused it, or is gone.
     """
     disk.servers.check_attached()
-    confined = asdict(reaches)
+    confined = None if reaches is None else asdict(reaches)
     started = agent.start(
         PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES, confined=confined, files=passed
     )
