@@ -59,9 +59,8 @@ def makers() -> Iterator[str]:
     for path in sorted((ROOT / "python" / "iolab" / "trial").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT / "python").with_suffix("").parts)
         for node in ast.parse(path.read_text()).body:
-            parts = [node] if isinstance(node, ast.FunctionDef) else []
-            parts += node.body if isinstance(node, ast.ClassDef) else []
-            for part in parts:
+            parts: list[ast.stmt] = node.body if isinstance(node, ast.ClassDef) else [node]
+            for part in filter(lambda one: isinstance(one, ast.FunctionDef), parts):
                 calls = (one.func for one in ast.walk(part) if isinstance(one, ast.Call))
                 if any(isinstance(func, ast.Name) and func.id == "Metric" for func in calls):
                     inside = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
