@@ -9,7 +9,6 @@ docs/reference/compatibility.md says when a version rises, code_digests.py what 
 
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,8 @@ from iolab.trial.methods import METHODS, MetricMethod
 ROOT = Path(__file__).parents[1]
 RECORD = Path("contract/method-versions.toml")
 CHANGELOG = Path("CHANGELOG.md")
+LINE = re.compile(r'"?([^"= ]+)"? = ("[0-9a-f]{16}"|\d+)')
+"""Of the record. Git merges it by keeping the lines of both sides (.gitattributes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,14 @@ class Recorded:
 
 
 def recorded(text: str) -> Recorded:
-    """Read the record."""
-    read = tomllib.loads(text)
-    return Recorded(read["versions"], read["code"])
+    """Read the record. Where a merge has left several lines of one name, none of their digests holds."""
+    lines = [match.groups() for match in map(LINE.fullmatch, text.splitlines()) if match is not None]
+    versions = ((name, int(value)) for name, value in lines if value.isdecimal())
+    digests: dict[str, set[str]] = {}
+    for key, digest in ((name, value) for name, value in lines if not value.isdecimal()):
+        digests.setdefault(key, set()).add(digest.strip('"'))
+    code = {key: own.pop() if len(own) == 1 else "several" for key, own in digests.items()}
+    return Recorded(dict(sorted(versions)), code)
 
 
 def written(methods: Sequence[MetricMethod], code: Code) -> str:

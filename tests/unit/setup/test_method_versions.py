@@ -171,6 +171,19 @@ def test_a_version_that_falls_is_not_accepted() -> None:
     assert (one.method.name, one.raised) == ("stream-rtt", False)
 
 
+def test_lines_that_a_merge_left_twice_are_to_be_recorded_again() -> None:
+    """Two branches changed one function, and a third raised a version: the higher version counts, no digest holds."""
+    text_of = (ROOT / RECORD).read_text()
+    line = next(one for one in text_of.splitlines() if "figures:_tcp_metrics" in one)
+    other = f'{line.partition(" = ")[0]} = "0123456789abcdef"'
+    merged = recorded(f"{text_of}{other}\nstream-rtt = 98\nstream-rtt = 99\n")
+    assert merged.versions["stream-rtt"] == 99
+    (row,) = (row for row in METHODS if row.name == "stream-rtt")
+    (one,) = changes([row], TREE, merged)
+    assert "iolab.trial.streams.figures:_tcp_metrics" in one.changed
+    assert recorded(text_of + line) == BEFORE
+
+
 def test_a_raised_version_without_its_line_is_named() -> None:
     """A line elsewhere in the changelog, or of another version, is none."""
     table = (replace(METHODS[0], version=2),)
