@@ -63,22 +63,30 @@ def cache_folder() -> Path:
     """Return this user's cache (XDG base directories), which may not exist yet.
 
     Raises:
-        UnsupportedError: another user owns it, or all may write to it: what lies there could be anybody's.
+        UnsupportedError: another user owns it or a folder above it, or may write there: what lies there could be
+            anybody's.
     """
     named = os.environ.get("XDG_CACHE_HOME", "")
     folder = (Path(named) if named.startswith("/") else Path.home() / ".cache") / "iolab"
-    try:
-        about = folder.stat()
-    except OSError:
-        return folder
-    trouble = ""
-    if about.st_uid != os.geteuid():
-        trouble = f"it belongs to user {about.st_uid}, and iolab runs as user {os.geteuid()}"
-    elif about.st_mode & stat.S_IWOTH:
-        trouble = "every user may write to it"
-    if trouble:
-        raise UnsupportedError(
-            f"opening the cache {folder}: {trouble}; what lies there could be anybody's, so it is not used; "
-            "set XDG_CACHE_HOME to a folder of your own, or mend owner and mode"
-        )
+    real = folder.resolve()
+    for place in (real, *real.parents):
+        try:
+            about = place.stat()
+        except OSError:
+            continue  # it is made later, by this user
+        if trouble := _foreign(about, own=place == real):
+            raise UnsupportedError(
+                f"opening the cache {folder}: {place}: {trouble}; what lies there could be anybody's, so it is not "
+                "used; set XDG_CACHE_HOME to a folder of your own, or correct owner and mode (chmod go-w)"
+            )
     return folder
+
+
+def _foreign(about: os.stat_result, *, own: bool) -> str:
+    """Return how others may change what is in a folder; in a sticky one nobody removes what is another's."""
+    if about.st_uid not in ({os.geteuid()} if own else {0, os.geteuid()}):
+        return f"it belongs to user {about.st_uid}, and iolab runs as user {os.geteuid()}"
+    others = about.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+    if not others or (about.st_mode & stat.S_ISVTX and not own):
+        return ""
+    return "every user may write to it" if about.st_mode & stat.S_IWOTH else "a group may write to it"

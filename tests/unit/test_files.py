@@ -92,3 +92,16 @@ def test_a_cache_that_every_user_may_write_to_is_not_believed(cache: Path) -> No
     cache.chmod(0o777)
     with pytest.raises(UnsupportedError, match="every user may write to it"):
         cache_folder()
+
+
+def test_a_cache_that_a_group_may_write_to_is_not_believed(cache: Path) -> None:
+    """Itself, or a folder above it, where its name can be given to another."""
+    cache.chmod(0o770)
+    with pytest.raises(UnsupportedError, match="a group may write to it"):
+        cache_folder()
+    cache.chmod(0o700)
+    cache.parent.chmod(0o775)
+    with pytest.raises(UnsupportedError, match="a group may write to it"):
+        cache_folder()
+    cache.parent.chmod(0o1777)  # as /tmp
+    assert cache_folder() == cache

@@ -25,18 +25,38 @@ ELF_MACHINES = {
 }
 """e_machine of an ELF file (System V ABI) to what `uname -m` calls it."""
 
+# `cd` holds the folder: whatever is renamed above it later, what follows works in this one, which only its user enters.
+ENTER = (
+    "umask 077; t=; "
+    'stop() {{ s=$1; test -z "$t" || rm -f "$t"; exit $s; }}; '
+    'd={folder}; mkdir -p "$d" && cd -P "$d" || stop 71; c=$(pwd -P); p=$c; '
+    'while :; do set -- $(ls -ldn "$p" | cut -c 1-80); w=0; '
+    'case "$1" in ?????????[tT]*) test "$p" = "$c" && w=1 ;; ?????w* | ????????w*) w=1 ;; esac; '
+    'test $w = 0 || {{ echo "$p may be written by others" >&2; stop 76; }}; '
+    'test "$3" = "$(id -u)" || test "$3" = 0 || {{ echo "$p belongs to user $3" >&2; stop 76; }}; '
+    'test "$p" = / && break; p=$(dirname "$p"); done; '
+    'test -O . || {{ echo "$c belongs to another user" >&2; stop 76; }}; '
+    "chmod 700 . || stop 71; "
+)
+"""Enters the folder: made for its user alone, reached through folders that only this user and root can change."""
+# What was put there while others could write to the folder may still be open for writing: it is not used.
+CLEAR = (
+    "if test -L $f; then rm -f $f; elif test -e $f; then "
+    'case "$(ls -ldn $f | cut -c 1-10)" in -????[w]* | -???????[w]*) rm -f $f ;; -*) test -O $f || rm -f $f ;; '
+    "*) rm -rf $f ;; esac; fi; "
+)
+"""Removes what stands in the place of the file `$f` and is no plain file that only this user writes."""
+
 # Any login shell passes it on as it is: one line, and between the single quotes around it no quote, backslash or "!".
 COPY = (
-    "umask 077; d={folder}; f=$d/agent-{digest}; t=$f.part$$; "
-    'stop() {{ s=$1; rm -f "$t"; exit $s; }}; '
-    'mkdir -p "$d" || stop 71; '
-    'find "$d" -name "agent-*.part*" -mmin +10 -exec rm -f {{}} + 2>/dev/null; '
+    ENTER + "f=agent-{digest}; t=$f.part$$; " + CLEAR + 'rm -rf "$t"; '
+    'find . -name "agent-*.part*" -mmin +10 -exec rm -f {{}} + 2>/dev/null; '
     'cat >"$t" && chmod 700 "$t" || stop 72; '
     'test "$(wc -c <"$t")" -eq {size} || stop 73; '
     'if command -v sha256sum >/dev/null; then test "$(sha256sum <"$t" | cut -c 1-64)" = {digest} || stop 73; fi; '
-    '"$t" --version >/dev/null </dev/null || stop 74; '
+    './"$t" --version >/dev/null </dev/null || stop 74; '
     'mv -f "$t" "$f" || stop 75; '
-    'for old in "$d"/agent-*; do case "$old" in "$f" | *.part*) ;; *) rm -f "$old" ;; esac; done; exit 0'
+    'for old in agent-*; do case "$old" in "$f" | *.part*) ;; *) rm -f "$old" ;; esac; done; exit 0'
 )
 COPY_FAILURES = {
     71: "its folder cannot be made; make the home folder writable, or set XDG_CACHE_HOME for that user to one that is",
@@ -44,13 +64,19 @@ COPY_FAILURES = {
     73: "what arrived is not what was sent; nothing was kept, try again",
     74: "it cannot be started there; is that file system mounted noexec? Set XDG_CACHE_HOME for that user to another",
     75: "it cannot be given its name; make that folder writable",
+    76: "what lies there could be anybody's; correct owner and mode (chmod go-w), or set XDG_CACHE_HOME for that user "
+    "to a folder of its own",
 }
-PRESENT = """f={folder}/agent-{digest}
-if test -x "$f"; then sha256sum "$f" 2>/dev/null || {{ echo size; wc -c <"$f"; }}; fi"""
+PRESENT = (
+    "("
+    + ENTER
+    + "f=agent-{digest}; "
+    + CLEAR
+    + "if test -x $f; then exec 3<$f; sha256sum <&3 2>/dev/null || {{ echo size; wc -c <&3; }}; fi) 2>&1"
+)
 REMOVE = """d={folder}
-rm -f "$d"/agent-* "$d"/image-* 2>&1
-rmdir "$d" 2>/dev/null
-ls "$d" 2>/dev/null | grep -E "^(agent|image)-" """
+(cd -P "$d" 2>/dev/null && test -O . || exit 0; rm -f agent-* image-* 2>&1; ls | grep -E "^(agent|image)-")
+rmdir "$d" 2>/dev/null"""
 
 
 def provide_agent(connection: SshConnection, binary: Path) -> str:
@@ -70,8 +96,12 @@ def provide_agent(connection: SshConnection, binary: Path) -> str:
 def start_command(digest: str, lease_s: int) -> str:
     """Return what the login shell must run: the agent, by sudo where that asks for no password."""
     run = f'"$f" --lease-s {lease_s}'
+    enter = ENTER.format(folder=FOLDER)
     return (
-        f"exec sh -c 'f={FOLDER}/agent-{digest}; echo; "
+        f"exec sh -c 'h=$PWD; {enter}f=agent-{digest}; {CLEAR}"
+        "if command -v sha256sum >/dev/null; then "
+        f'test "$(sha256sum <$f | cut -c 1-64)" = {digest} || stop 73; fi; '
+        'cd "$h"; f=$c/$f; echo; '
         'if test "$(id -u)" -ne 0 && sudo -n -- "$f" --version >/dev/null 2>&1 </dev/null; '
         f"then exec sudo -n -- {run}; fi; exec {run}'"
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from iolab.agent.ssh_connection import SshConnection
-from iolab.agent.ssh_file import COPY_FAILURES, FOLDER
+from iolab.agent.ssh_file import CLEAR, COPY_FAILURES, ENTER, FOLDER
 from iolab.errors import AgentError
 from iolab.units import format_bytes
 
@@ -24,20 +24,26 @@ KIB = 1024
 Tell = Callable[[str], None]
 """Takes one line about what is being done."""
 
-PRESENT = """(cd {folder} && pwd -P
+PRESENT = (
+    "("
+    + ENTER
+    + """pwd -P
 for digest in {digests}; do
 f=image-$digest
+"""
+    + CLEAR
+    + """
 if test -f $f && touch -c $f; then sha256sum $f 2>/dev/null || {{ wc -c <$f; echo $f; }}; fi
 done
 echo free
 df -Pk . | {{ read -r heading; read -r device size used free rest; echo "$free"; }})"""
+)
 
 # As the agent is copied: any login shell passes it on as it is.
 COPY = (
-    "umask 077; d={folder}; f=$d/image-{digest}; t=$f.part$$; "
-    'stop() {{ s=$1; rm -f "$t"; exit $s; }}; '
-    'find "$d" -name "image-*.part*" -mmin +60 -exec rm -f {{}} + 2>/dev/null; '
-    'find "$d" -name "image-*" -mtime +30 -exec rm -f {{}} + 2>/dev/null; '
+    ENTER + "f=image-{digest}; t=$f.part$$; " + CLEAR + 'rm -rf "$t"; '
+    'find . -name "image-*.part*" -mmin +60 -exec rm -f {{}} + 2>/dev/null; '
+    'find . -name "image-*" -mtime +30 -exec rm -f {{}} + 2>/dev/null; '
     'cat >"$t" && chmod 644 "$t" || stop 72; '
     'test "$(wc -c <"$t")" -eq {size} || stop 73; '
     'if command -v sha256sum >/dev/null; then test "$(sha256sum <"$t" | cut -c 1-64)" = {digest} || stop 73; fi; '

@@ -1,7 +1,11 @@
 """Reaching an agent by ssh, with an ssh that stays on this computer: login shells, greetings, deadlines, messages."""
 
+import hashlib
 import os
 import shutil
+import stat
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -124,6 +128,106 @@ def test_files_are_removed_and_what_is_not_ours_stays(home: Path, binary: Path) 
     remove_agents(connection)
     connection.close()
     assert [path.name for path in (home / ".cache/iolab").iterdir()] == ["calibration.json"]
+
+
+STRANGER = 61_000
+"""Another user of the host."""
+RACES = int(os.environ.get("PUSH_RACES", "3"))
+"""100 for the figure of the safety record."""
+SWAP = """
+import os, sys, time
+shared, digest, marker, user = sys.argv[1:]
+os.setgid(int(user)); os.setuid(int(user))
+until = time.monotonic() + 60
+while time.monotonic() < until:
+    for turn in ("a", "b"):
+        try:
+            os.makedirs(f"{shared}/{turn}/iolab", exist_ok=True)
+            planted = f"{shared}/{turn}/iolab/agent-{digest}"
+            with open(f"{planted}.new", "w") as file:
+                file.write(f"#!/bin/sh\\necho ran >>{marker}\\n")
+            os.chmod(f"{planted}.new", 0o755)
+            os.replace(f"{planted}.new", planted)
+            os.rename(f"{shared}/cache", f"{shared}/old{time.monotonic_ns()}")
+        except OSError:
+            pass
+        try:
+            os.rename(f"{shared}/{turn}", f"{shared}/cache")
+        except OSError:
+            pass
+"""
+"""Puts own folders, with a program of the agent's name, in the place of the cache, again and again."""
+
+
+def as_root() -> None:
+    """Skip where folders of another user cannot be made."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to be two users")
+
+
+def test_a_folder_of_another_user_never_has_its_programs_started(
+    binary: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither before it is looked at nor between a look and the start."""
+    as_root()
+    shared = Path(tempfile.mkdtemp())
+    marker = shared / "marker"
+    shared.chmod(0o777)
+    os.chown(shared, STRANGER, STRANGER)
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{shared}/cache")
+    digest = hashlib.sha256(binary.read_bytes()).hexdigest()
+    swap = subprocess.Popen([sys.executable, "-c", SWAP, str(shared), digest, str(marker), str(STRANGER)])
+    try:
+        for _ in range(RACES):
+            with pytest.raises(AgentError, match=r"belongs to user|may be written|cannot be made|answer"):
+                SshTransport("pc6", binary)
+            assert not marker.exists()
+    finally:
+        swap.kill()
+        swap.wait()
+        shutil.rmtree(shared, ignore_errors=True)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777])
+def test_a_cache_that_others_may_write_to_is_refused(home: Path, binary: Path, mode: int) -> None:
+    """The folder itself; also where it is sticky, as others make files there."""
+    (home / ".cache/iolab").mkdir(parents=True)
+    (home / ".cache/iolab").chmod(mode)
+    with pytest.raises(AgentError, match=r"iolab may be written by others: what lies there .*chmod go-w"):
+        SshTransport("pc6", binary)
+    (home / ".cache/iolab").chmod(0o755)
+    SshTransport("pc6", binary).close(5)
+    assert (home / ".cache/iolab").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_cache_in_a_folder_that_a_group_may_write_to_is_refused(home: Path, binary: Path) -> None:
+    """Who can rename the cache decides what is in it."""
+    (home / ".cache").mkdir()
+    (home / ".cache").chmod(0o775)
+    with pytest.raises(AgentError, match=r"cache may be written by others"):
+        SshTransport("pc6", binary)
+
+
+def test_a_planted_file_is_replaced_not_started(home: Path, binary: Path) -> None:
+    """A link, a folder, and a file that another user may still have open for writing."""
+    as_root()
+    cache = home / ".cache/iolab"
+    cache.mkdir(parents=True)
+    file = cache / f"agent-{hashlib.sha256(binary.read_bytes()).hexdigest()}"
+    for plant in ("link", "folder", "owner", "mode"):
+        match plant:
+            case "link":
+                file.symlink_to(binary)
+            case "folder":
+                file.mkdir()
+            case _:
+                shutil.copy(binary, file)
+                os.chown(file, STRANGER if plant == "owner" else 0, -1)
+                file.chmod(0o755 if plant == "owner" else 0o777)
+        SshTransport("pc6", binary).close(5)
+        status = file.lstat()
+        assert (status.st_uid, status.st_mode) == (0, stat.S_IFREG | 0o700), plant
+        file.unlink()
 
 
 def test_an_ssh_that_ends_at_once_is_told_with_its_words(
