@@ -56,6 +56,8 @@ SAMPLES: Mapping[str, str] = {
     "number_ios": "16 1k", "overwrite": "0 1", "create_on_open": "1 0", "fill_device": "1", "max_latency": "10s",
 }  # fmt: skip
 """Values by key: good ones, odd ones, and some that lead elsewhere. Keys beside these have 1, 0, 4k and x."""
+ENGINE_DEFAULTS = (("nonvectored", "-1"), ("cmd_type", "nvme"))
+"""fio gives these to io_uring where the file has any key of that engine."""
 NAMES = (
     "a",
     "b",
@@ -140,15 +142,17 @@ def fio_understands(fio: str, text: str, folder: Path) -> tuple[bool, list[Under
 
 
 def effective(sections: Sequence[Understood]) -> list[Understood]:
-    """Return what fio has of each job with what `[global]` gave it; the later value of a key counts."""
+    """Return what fio has of each job with what `[global]` gave it; the later value of a key counts, at its place."""
     common: dict[str, str | None] = {}
     found = []
     for one in sections:
-        own = dict(one.options)
+        whole = dict(common)
+        for key, value in one.options:
+            whole.pop(key, None)
+            whole[key] = value
         if one.name.startswith("global"):
-            common = {**{key: value for key, value in common.items() if key not in own}, **own}
+            common = whole
         else:
-            whole = {**{key: value for key, value in common.items() if key not in own}, **own}
             found.append(Understood(one.name, tuple(whole.items())))
     return found
 
@@ -158,7 +162,8 @@ def passed(options: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
     return {
         key: value
         for key, value in options
-        if not (key in KEYS and KEYS[key].use is Use.LEFT_OUT)
+        if (key, value) not in ENGINE_DEFAULTS
+        and not (key in KEYS and KEYS[key].use is Use.LEFT_OUT)
         and not (key in HARMLESS and value in HARMLESS[key])
     }
 
@@ -247,6 +252,8 @@ def main(count: int, fio: str, seed: int) -> int:
 
         for kind, detail, text in pool.map(one, range(count), chunksize=64):
             results[kind] += 1
+            if not results.total() % 5000:
+                print(f"{results.total()}: {dict(results)}", flush=True)
             if detail:
                 print(f"{kind}: {detail}\n{text!r}\n", flush=True)
     print(f"{count} job files: {dict(results)}")

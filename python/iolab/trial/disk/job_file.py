@@ -197,17 +197,16 @@ class _Reader:
         values = key.values
         assert values is not None
         instead = f", or `replace: [{key.name}]`" if key.instead else ""
-        if key.name in self.written:
+        if key.name in self.written and key.name in ADDED_UP:
             advice = f"take one of the lines {self.written[key.name]} and {number} out"
             self._refuse(number, line, f"{key.name} once in a section", advice)
         elif value is not None and value[:1] in (" ", "\t"):
             allowed = "no blank after =: fio takes it for a part of the value"
             self._refuse(number, line, allowed, f"write {key.name}={value.strip(BLANK)}")
-        elif (value is None and not values.bare) or (
-            value is not None and values.pattern.fullmatch(value) is None
-        ):
+        elif not (values.bare if value is None else value and values.pattern.fullmatch(value)):
             self._refuse(number, line, f"{key.name}: {values.allowed}", f"write one of these{instead}")
         else:
+            self.options.pop(key.name, None)  # the later line counts, at its place
             self.options[key.name] = value
         self.written[key.name] = number
 
@@ -245,6 +244,8 @@ class _Reader:
         self.problems.append(JobProblem(f"{place}: {seen}", allowed, advice))
 
 
+ADDED_UP = frozenset({"bssplit", "random_distribution", "verify_pattern", "buffer_pattern", "cpus_allowed"})
+"""Keys of which a second line may not simply take the place of the first."""
 DOCUMENTED = "docs/how-to/measure-a-disk.md"
 """Where every key is listed."""
 HARMLESS: Mapping[str, frozenset[str]] = {

@@ -131,7 +131,7 @@ def _places(section: Section, region: int) -> dict[str, int]:
     grain = int(_bytes(section, "offset_align", region) or 0) or _least_block(section)
     offset = _bytes(section, "offset", region, grain) or 0
     step = _bytes(section, "offset_increment", region, grain) or 0
-    size = _bytes(section, "size", region)
+    size = _bytes(section, "size", region) or None  # fio takes 0 for all there is
     found = {
         "size": region - offset
         if size is None

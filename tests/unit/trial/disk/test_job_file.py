@@ -40,8 +40,8 @@ def test_an_indented_line_is_an_option_of_its_own() -> None:
      "rw=trimwrite", "rw=randtrimwrite", "trim_percentage=5", "fill_device=1", "file_append=1", "create_only=1",
      "uid=0", "stats=0", "allow_file_create=1", "allow_mounted_write=1", "kb_base=1000", "profile=tiobench",
      "buffer_pattern='/etc/shadow'", "verify_pattern='/etc/shadow'", "zonemode=zbd", "replay_redirect=/dev/sda",
-     "exit_what=all", "numjobs=0", "numjobs=100000", "bs=1g\niodepth=64", "no_such_key=1", "rw", "rw=", "direct=yes",
-     "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based", "wait_for=nobody"],
+     "exit_what=all", "numjobs=0", "numjobs=100000", "bs=1g\niodepth=64", "no_such_key=1", "rw", "rw=", "bssplit=",
+     "bs=", "direct=yes", "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based", "wait_for=nobody"],
 )  # fmt: skip
 def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
     """Whatever names a place, starts a program, writes a file, or is no value of the list is refused."""
@@ -60,8 +60,7 @@ def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
         ("[a;b]\nrw=read\n", "alone on its line"),
         ("[globalwrite]\nrw=read\n[a]\n", "does not begin with global"),
         ("[Global]\nrw=read\n[a]\n", "does not begin with global"),
-        ("[a]\nrw=read\nrw=write\n", "take one of the lines 2 and 3 out"),
-        ("[a]\nbs=4k\nblocksize=8k\n", "bs once in a section"),
+        ("[a]\nbssplit=4k/50:8k/50\nbssplit=4k/10:8k/90\n", "take one of the lines 2 and 3 out"),
         ("[a]\nbs= 4k\n", "write bs=4k"),
         ("[a]\nrw = read\n", "write rw=read"),
         ("[a]\nrw=read\x00filename=/x\n", "control characters"),
@@ -102,6 +101,12 @@ def test_a_section_has_what_global_said_before_it() -> None:
         "buffered": "1",
     }
     assert [first.name, second.name] == ["a", "a#2"]
+
+
+def test_of_two_lines_with_one_key_the_later_counts_at_its_place() -> None:
+    """As with fio, also where the two spell the key differently."""
+    job = read_job("[a]\nbs=4k\ndirect=1\nblocksize=8k\nbuffered=1\ndirect=1\n")
+    assert list(job.sections[0].options.items()) == [("bs", "8k"), ("buffered", "1"), ("direct", "1")]
 
 
 def test_what_replace_names_is_left_to_iolab_whatever_it_says() -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tests.unit.trial.disk.fio_outputs import direction, measure
+from tests.unit.trial.disk.published import published
 
 from iolab.experiment.machines import Disk
 from iolab.trial.disk.fio_jobs import Job
@@ -89,7 +90,7 @@ def test_replaced_keys_have_the_values_of_the_measure() -> None:
     ("lines", "fits"),
     [("size=64m", True), ("size=65m", False), ("offset=32m\nsize=33m", False), ("offset=64m", False),
      ("size=16m\noffset_increment=16m\nnumjobs=4", True), ("size=16m\noffset_increment=16m\nnumjobs=5", False),
-     ("offset_increment=16m", False), ("io_size=1t", True), ("size=100%", True)],
+     ("offset_increment=16m", False), ("io_size=1t", True), ("size=100%", True), ("size=0", True)],
 )  # fmt: skip
 def test_sections_keep_to_the_size_that_is_measured(lines: str, fits: bool) -> None:
     """What lies beyond was not written, or belongs to nobody."""
@@ -189,3 +190,17 @@ def test_each_run_has_a_ledger_and_what_a_ramp_moved_has_a_name() -> None:
     assert [step.cause for step in steps(rows, way_of(first.sections, BARE))] == ["unexplained", "none"]
     assert [step.cause for step in steps(rows, way_of(second.sections, BARE))] == ["uncounted", "none"]
     assert rows[0] == Row("program", Counted(read_bytes=0, written_bytes=0, reads=0, writes=0))
+
+
+def test_job_files_as_people_publish_them_run_after_replace() -> None:
+    """All thirty that fio itself can run; none needs another change."""
+    found = list(published())
+    accepted = []
+    for one in found:
+        of = measure(size="4M", fio={"job": one.text, "replace": list(one.replace)})
+        job = job_of(of)
+        assert job is not None
+        assert runs_of(job, of, "/dev/x", "/logs")
+        accepted += [one.repository] if not any(place_problems(job, 4 << 20)) else []
+    assert len(found) == 30
+    assert len(accepted) >= 27
