@@ -1,8 +1,8 @@
 """The job files of tests/unit/trial/disk/published_jobs.toml, run by iolab, a trial each.
 
 Usage: python -m benches.fio_published FOLDER (from the project's folder). Needs root, fio and a loop device. Writes an
-experiment whose factor has one level per file into FOLDER, with values of one's own for the published keys, and runs it.
-Prints how many trials went well, and why others did not.
+experiment into FOLDER whose factor has a level for each file, its keys with values of one's own, and runs it. Prints
+how many trials went well, and why others did not.
 """
 
 import json

@@ -70,10 +70,32 @@ lab:
 measure:
   grid: {kind: disk, program: fio, on: pc2, size: 16M, fio: {each: 300ms, blocks: [4K], depths: [8]}}
   steady: {kind: disk, program: fio, profile: steady-state, on: pc2, size: 16M, fio: {each: 100ms, rounds: 5}}
-  own: {kind: disk, program: fio, on: pc2, size: 16M, fio: {job: "[mine]\\nrw=read\\nbs=64k\\n"}}
+  own: {kind: disk, program: fio, on: pc2, size: 16M, fio: {job_file: own.fio, replace: [filename]}}
 factors:
   on: {files: {machines.pc2.disks: [{volume: plain, fs: ext4}]}, device: {machines.pc2.disks: [{volume: plain}]}}
 blocks: 1
+"""
+
+
+OWN_JOB = """
+; as people publish them
+[global]
+filename=/dev/elsewhere
+direct=1
+group_reporting
+
+[read then, all at once]
+rw=read
+bs=64k
+numjobs=2
+
+[mixed at a rate]
+  stonewall
+  rw=randrw
+bs=4k
+rate_iops=200
+time_based
+runtime=300ms
 """
 
 
@@ -83,6 +105,7 @@ def test_fio_measures_files_and_devices_and_takes_its_file_back(
     """Every combination has a rate and a latency, in the units that fio itself said."""
     path = tmp_path / "fio.yaml"
     path.write_text(FIO)
+    (tmp_path / "own.fio").write_text(OWN_JOB)
     done = iolab("run", path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 ok, 0 failed, 0 invalid" in done.stdout
@@ -94,6 +117,22 @@ def test_fio_measures_files_and_devices_and_takes_its_file_back(
     assert set(phases) == {"read", "write", "mixed-read", "mixed-write"}
     assert all(value > 0 for value in phases.values())
     assert any(each["metric"] == "disk_latency_p50_ns" for each in grid)
+    own = [each for each in shown["estimates"] if each["measure"] == "own"]
+    rows = {
+        (each["dimensions"]["section"], each["dimensions"]["part"])
+        for each in own
+        if each["metric"] == "disk_operations_per_s"
+    }
+    assert rows == {
+        ("read then, all at once", "read"),
+        ("mixed at a rate", "read"),
+        ("mixed at a rate", "write"),
+    }
+    (lines,) = (tmp_path / "runs").glob("*/trials.jsonl")
+    records = [json.loads(line) for line in lines.read_text().splitlines()]
+    codes = [{one["code"] for one in each["warnings"]} for each in records if each["measure"] == "own"]
+    assert all("job-keys-replaced" in found for found in codes)
+    assert not any(found & {"ledger-open", "section-ledger-open"} for found in codes)
 
 
 LEGACY = """

@@ -26,7 +26,7 @@ from iolab.trial.disk.ledger import Counted, LayerName, Ledger, rows_of, steps
 from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
 from iolab.trial.disk.run_on_disk import Patience, Reaches, run_on_disk, worked_on
-from iolab.trial.disk.section_runs import job_of, passes_cache, runs_of, way_of
+from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, way_of
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
@@ -42,6 +42,8 @@ TAKE = (
     ' && tail -v -n +1 "$0" "$@" && rm -f "$0" "$@"'
 )
 """Reads fio's logs and removes them: the next run would be appended. No link is followed."""
+SLOWEST = 2
+"""By how much longer than a job file says its sections may take, where that is long."""
 SHORT_RATIO = 0.01
 """A rate of which more than this was not begun is another rate than the one that was offered."""
 
@@ -74,6 +76,10 @@ class Fio:
         self._target = f"{folder}/{FILE}" if self._in_file else node
         self._reaches = Reaches(folders=(folder,)) if self._in_file else Reaches(devices=(node,))
         self._worked_on, self._patience = worked_on(site, measure.on, disk), patience
+        self._job = job_of(measure)
+        if self._job is not None:
+            longest_ns = max(patience.longest_ns, SLOWEST * lasts_ns(self._job, measure))
+            self._patience = replace(patience, longest_ns=longest_ns)
         self._prepared: tuple[CommandRecord, ...] = ()
 
     def fill(self) -> None:
@@ -99,7 +105,7 @@ class Fio:
             AgentError: the agent refused it, or is gone.
         """
         logs = self._agent.ask(FolderMade, "folder.create", {"name": FOLDER}).path
-        job = job_of(self._measure)
+        job = self._job
         ledgers: tuple[Ledger, ...] = ()
         steady = self._measure.profile == "steady-state"
         try:

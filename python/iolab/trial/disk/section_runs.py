@@ -38,7 +38,7 @@ def job_of(measure: DiskMeasure) -> JobFile | None:
 
 
 def passes_cache(measure: DiskMeasure) -> bool:
-    """Tell whether fio passes the page cache of its kernel."""
+    """Return whether fio passes the page cache of its kernel."""
     job = job_of(measure)
     if job is not None:
         return all(_is_direct(one) for one in job.sections)
@@ -167,7 +167,7 @@ def _least_block(section: Section) -> int:
 
 
 def place_problems(job: JobFile, region: int) -> Iterator[JobProblem]:
-    """Give the sections that would read or write beyond the `region` bytes that are measured."""
+    """Yield the sections that would read or write beyond the `region` bytes that are measured."""
     for section in job.sections:
         where = f"line {section.line} of the job, [{section.name}]"
         found = _places(section, region)
@@ -208,7 +208,7 @@ def _runtime_ns(section: Section, measure: DiskMeasure) -> int:
 
 
 def _is_direct(section: Section) -> bool:
-    """Tell whether a section passes the page cache by: of direct and buffered the later counts."""
+    """Return whether a section passes the page cache by: of direct and buffered the later counts."""
     direct = False
     for key, value in section.options.items():
         if key in ("direct", "buffered"):
@@ -217,7 +217,7 @@ def _is_direct(section: Section) -> bool:
 
 
 def _offered(section: Section) -> Iterator[tuple[str, int]]:
-    """Give the rate of each direction that is begun at one, of all jobs; fio takes the first for both."""
+    """Yield the rate of each direction that is begun at one, of all jobs; fio takes the first for both."""
     words = (section.options.get("rate_iops") or "").split(",")
     for direction, word in zip(DIRECTIONS, (words[0], words[min(1, len(words) - 1)]), strict=True):
         if word and number(word):

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from iolab.errors import InputError
+from iolab.experiment import Resolver, cells, load
+from iolab.experiment.measures import DiskMeasure
 from iolab.trial.disk.job_file import JobFileError, number, read_job, time_ns
 from iolab.trial.disk.job_keys import with_table
 
@@ -147,6 +150,35 @@ def test_times_are_seconds_without_a_unit() -> None:
         5 * 10**6,
         60 * 10**9,
     ]
+
+
+LAB = """
+lab:
+  machines: {a: {kind: netns, disks: [{volume: v}]}}
+  volumes: {v: {size: 16M}}
+measure:
+  own: {kind: disk, program: fio, on: a, size: 4M, fio: FIO}
+"""
+
+
+def test_a_job_file_beside_the_experiment_is_read_as_if_it_stood_there(tmp_path: Path) -> None:
+    """A trial is known by what the file says; what is wrong in it is found before anything runs."""
+    (tmp_path / "own.fio").write_text("[a]\nrw=read\nfilename=/dev/sda\n")
+    (tmp_path / "lab.yaml").write_text(LAB.replace("FIO", "{job_file: own.fio, replace: [filename]}"))
+    experiment = load(tmp_path / "lab.yaml")
+    measure = Resolver(experiment).setup(next(cells(experiment))).measures["own"]
+    assert isinstance(measure, DiskMeasure)
+    assert measure.fio is not None
+    assert measure.fio.job_text == "[a]\nrw=read\nfilename=/dev/sda\n"
+    for fio, said in (
+        ("{job_file: own.fio}", "line 3 of the job, .a.: filename=/dev/sda"),
+        ("{job_file: none.fio}", "no such file"),
+        ("{job_file: own.fio, job: x}", "one of the two"),
+        ("{job_file: own.fio, replace: [filenam]}", "a key that iolab can set"),
+    ):
+        (tmp_path / "lab.yaml").write_text(LAB.replace("FIO", fio))
+        with pytest.raises(InputError, match=said):
+            load(tmp_path / "lab.yaml")
 
 
 def test_the_how_to_has_the_table_of_all_keys() -> None:
