@@ -22,7 +22,7 @@ from fio_jobs import CANARY_KEYS, PATHS, REGION, WORKERS, job_text, measure_of
 
 from iolab.trial.disk.job_file import JobFileError, read_job
 from iolab.trial.disk.job_keys import REPLACEABLE
-from iolab.trial.disk.section_runs import place_problems, runs_of
+from iolab.trial.disk.section_runs import run_problems, runs_of
 
 LEFT = tuple(sorted(REPLACEABLE & {*CANARY_KEYS}))
 """Keys that are left to iolab."""
@@ -126,7 +126,7 @@ def accepted(canaries: Canaries, seed: int, count: int) -> Iterator[tuple[int, s
             job = read_job(text, LEFT)
         except JobFileError:
             continue
-        if not any(place_problems(job, REGION)):
+        if not any(run_problems(job, REGION)):
             found += 1
             yield found, text
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from iolab.experiment.measures import DiskMeasure
 from iolab.trial.disk.job_file import HARMLESS, JobFileError, read_job
 from iolab.trial.disk.job_keys import ALIASES, KEYS, Use
-from iolab.trial.disk.section_runs import place_problems, runs_of
+from iolab.trial.disk.section_runs import run_problems, runs_of
 
 WORKERS = 2
 PATHS = {"PATH": "/usr/bin:/bin"}
@@ -205,7 +205,7 @@ def _written(fio: str, text: str, folder: Path) -> tuple[str, str]:
     """Compare what fio understands of the files that iolab writes with what iolab has read."""
     measure = measure_of(text)
     job = read_job(text)
-    if any(place_problems(job, REGION)):
+    if any(run_problems(job, REGION)):
         return "beyond the disk", ""
     left = iter(job.sections)
     for run in runs_of(job, measure, "/TARGET", "/LOGS"):
@@ -222,7 +222,7 @@ def _written(fio: str, text: str, folder: Path) -> tuple[str, str]:
                 for k, v in section.options.items()
                 if k not in ("stonewall", "wait_for", "exit_what", *PLACES)
             }
-            extra = {k: v for k, v in one.options if kept.get(k, ...) != v}
+            extra = {k: v for k, v in one.options if kept.get(k, ...) != v and (k, v) not in ENGINE_DEFAULTS}
             missing = set(kept) - set(dict(one.options))
             if one.name != str(number) or missing or set(extra) - {"wait_for", "exit_what", *PLACES}:
                 return "difference", f"written: missing {missing}, extra {extra} in [{one.name}]"

@@ -83,7 +83,7 @@ def _check_fio(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> 
 def _check_job(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> None:
     from iolab.trial.disk.job_file import JobFileError, read_job
     from iolab.trial.disk.job_keys import REPLACEABLE
-    from iolab.trial.disk.section_runs import place_problems
+    from iolab.trial.disk.section_runs import run_problems
 
     place = ("fio", "job" if fio.job is not None else "job_file")
     for name in fio.replace:
@@ -93,7 +93,7 @@ def _check_job(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> 
         view.say(section, ("profile",), f"{measure.profile} beside a job file", "either of them")
     try:
         problems = tuple(
-            place_problems(read_job(fio.job_text or "", fio.replace), measure.size or DEFAULT_BYTES)
+            run_problems(read_job(fio.job_text or "", fio.replace), measure.size or DEFAULT_BYTES)
         )
     except JobFileError as error:
         problems = error.problems

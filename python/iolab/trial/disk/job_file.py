@@ -7,6 +7,7 @@ that fio could read in another way than this module is refused.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from iolab.experiment.fio import MOST_SECTIONS
 from iolab.trial.disk.job_keys import KEYS, Key, Use, key_of
@@ -16,10 +17,8 @@ BLANK = " \t\r\v\f"
 LONGEST_LINE = 4000
 """fio cuts a line into two at 4095 bytes."""
 LONGEST_NAME = 100
-MOST_JOBS = 512
-"""Processes and threads of one section."""
-MOST_BUFFER_BYTES = 8 << 30
-"""Of one section: blocks that are in flight at once, in all its processes."""
+MOST: Mapping[str, int] = {"numjobs": 512, "iodepth": 1 << 16, "verify_async": 64}
+"""Of keys that cost memory and threads of the machine."""
 GLOBAL = "global"
 OURS = ""
 """The value of a key that `replace` names: none of fio's is empty."""
@@ -79,6 +78,14 @@ class Section:
     def jobs(self) -> int:
         """Return how many processes or threads it has."""
         return int(self.options.get("numjobs") or 1)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Return how much memory its reads and writes take that are in flight at once [bytes]."""
+        texts = (self.options.get(key) or "" for key in ("bs", "bsrange", "bssplit"))
+        words = (word.partition("/")[0] for text in texts for word in re.split("[,:-]", text))
+        block = max((number(word) for word in words if word), default=4096)
+        return block * int(self.options.get("iodepth") or 1) * self.jobs
 
     def time_ns(self, key: str) -> int:
         """Return a time; 0: it has none [ns]."""
@@ -217,8 +224,9 @@ class _Reader:
         if self.name == GLOBAL:
             self.common = _over(self.common, self.options)
             return
-        twins = sum(one.own_name == self.name for one in self.sections)
-        label = " ".join(self.name.split()) + (f"#{twins + 1}" if twins else "")
+        bare, taken = " ".join(self.name.split()), {one.name for one in self.sections}
+        names = (bare if twin == 1 else f"{bare}#{twin}" for twin in count(1))
+        label = next(name for name in names if name not in taken)
         section = Section(label, self.name, self.begin, _over(self.common, self.options))
         self.problems += _section_problems(section, self.sections)
         self.sections.append(section)
@@ -263,14 +271,11 @@ def _over(common: Mapping[str, str | None], own: Mapping[str, str | None]) -> di
 
 def _section_problems(section: Section, before: Collection[Section]) -> Iterator[JobProblem]:
     place = f"line {section.line} of the job, [{section.name}]"
-    if not 1 <= section.jobs <= MOST_JOBS:
-        yield JobProblem(
-            f"{place}: numjobs={section.jobs}", f"1 to {MOST_JOBS} jobs", "write a smaller numjobs"
-        )
-    buffers = _largest_block(section) * int(section.options.get("iodepth") or 1) * section.jobs
-    if buffers > MOST_BUFFER_BYTES:
-        seen = f"{place}: {buffers} bytes of buffers"
-        yield JobProblem(seen, f"at most {MOST_BUFFER_BYTES}: bs by iodepth by numjobs", "write less of them")
+    for key, most in MOST.items():
+        value = section.options.get(key)
+        least = 0 if key == "verify_async" else 1
+        if value is not None and not least <= int(value) <= most:
+            yield JobProblem(f"{place}: {key}={value}", f"{least} to {most}", f"write a smaller {key}")
     awaited = section.options.get("wait_for")
     if awaited is not None and sum(one.own_name == awaited for one in before) != 1:
         allowed = "the name of one section before it"
@@ -281,12 +286,6 @@ def _section_problems(section: Section, before: Collection[Section]) -> Iterator
         yield JobProblem(
             f"{place}: time_based", "a runtime beside it", "write runtime=10s, or `replace: [runtime]`"
         )
-
-
-def _largest_block(section: Section) -> int:
-    texts = (section.options.get(key) or "" for key in ("bs", "bsrange", "bssplit"))
-    words = (word.partition("/")[0] for text in texts for word in re.split("[,:-]", text))
-    return max((number(word) for word in words if word), default=4096)
 
 
 def number(text: str) -> int:

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.trial.disk.fio_jobs import LOG_MS, NS_PER_MS, Job, JobSection, common_lines, of_fio, size_of
-from iolab.trial.disk.job_file import OURS, JobFile, JobProblem, Section, number, read_job
+from iolab.trial.disk.job_file import MOST, OURS, JobFile, JobProblem, Section, number, read_job
 from iolab.trial.disk.ledger import Way
 
 GUESSED_NS = 10_000_000_000
 """Of a section that goes on until all is done [ns]."""
 LONG_NS = 600_000_000_000
 """Of the same, where logs must have room for it [ns]."""
+MOST_BUFFER_BYTES = 8 << 30
+"""Blocks that are in flight at once, in all sections that begin together."""
 LINES_PER_POINT = 6
 """Of logs: three of them, in two directions."""
 MOST_LOG_LINES = 80_000
@@ -166,7 +168,21 @@ def _least_block(section: Section) -> int:
     return min((number(word) for word in words), default=4096) or 4096
 
 
-def place_problems(job: JobFile, region: int) -> Iterator[JobProblem]:
+def run_problems(job: JobFile, region: int) -> Iterator[JobProblem]:
+    """Yield what runs of a job file on `region` bytes would ask too much of the machine or of the disk."""
+    for group in groups_of(job):
+        where = ", ".join(f"[{one.name}]" for one in group)
+        jobs, buffers = sum(one.jobs for one in group), sum(one.buffer_bytes for one in group)
+        if jobs > MOST["numjobs"]:
+            seen = f"{where}: {jobs} jobs at once"
+            yield JobProblem(seen, f"at most {MOST['numjobs']}", "write a smaller numjobs, or stonewall")
+        if buffers > MOST_BUFFER_BYTES:
+            seen, allowed = f"{where}: {buffers} bytes of buffers", f"at most {MOST_BUFFER_BYTES}"
+            yield JobProblem(seen, allowed, "write a smaller bs, iodepth or numjobs, or stonewall")
+    yield from _place_problems(job, region)
+
+
+def _place_problems(job: JobFile, region: int) -> Iterator[JobProblem]:
     """Yield the sections that would read or write beyond the `region` bytes that are measured."""
     for section in job.sections:
         where = f"line {section.line} of the job, [{section.name}]"

@@ -43,8 +43,8 @@ def test_an_indented_line_is_an_option_of_its_own() -> None:
      "rw=trimwrite", "rw=randtrimwrite", "trim_percentage=5", "fill_device=1", "file_append=1", "create_only=1",
      "uid=0", "stats=0", "allow_file_create=1", "allow_mounted_write=1", "kb_base=1000", "profile=tiobench",
      "buffer_pattern='/etc/shadow'", "verify_pattern='/etc/shadow'", "zonemode=zbd", "replay_redirect=/dev/sda",
-     "exit_what=all", "numjobs=0", "numjobs=100000", "bs=1g\niodepth=64", "no_such_key=1", "rw", "rw=", "bssplit=",
-     "bs=", "direct=yes", "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based", "wait_for=nobody"],
+     "exit_what=all", "numjobs=0", "numjobs=100000", "iodepth=100000", "verify_async=100", "no_such_key=1", "rw",
+     "rw=", "bssplit=", "bs=", "direct=yes", "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based", "wait_for=nobody"],
 )  # fmt: skip
 def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
     """Whatever names a place, starts a program, writes a file, or is no value of the list is refused."""
@@ -104,6 +104,12 @@ def test_a_section_has_what_global_said_before_it() -> None:
         "buffered": "1",
     }
     assert [first.name, second.name] == ["a", "a#2"]
+
+
+def test_no_two_sections_have_one_name_in_the_report() -> None:
+    """Their figures would be one another's."""
+    job = read_job("[a]\n[a]\n[a]\n[b  c]\n[b c]\n")
+    assert [one.name for one in job.sections] == ["a", "a#2", "a#3", "b c", "b c#2"]
 
 
 def test_of_two_lines_with_one_key_the_later_counts_at_its_place() -> None:

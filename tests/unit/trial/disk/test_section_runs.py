@@ -11,7 +11,7 @@ from iolab.trial.disk.fio_jobs import Job
 from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, parse_fio
 from iolab.trial.disk.job_file import read_job
 from iolab.trial.disk.ledger import Counted, Row, rows_of, steps
-from iolab.trial.disk.section_runs import job_of, lasts_ns, place_problems, runs_of, way_of
+from iolab.trial.disk.section_runs import job_of, lasts_ns, run_problems, runs_of, way_of
 
 BARE = Disk(volume="v", via="local")
 
@@ -94,7 +94,17 @@ def test_replaced_keys_have_the_values_of_the_measure() -> None:
 )  # fmt: skip
 def test_sections_keep_to_the_size_that_is_measured(lines: str, fits: bool) -> None:
     """What lies beyond was not written, or belongs to nobody."""
-    assert (not list(place_problems(read_job(f"[a]\n{lines}\n"), 64 << 20))) is fits
+    assert (not list(run_problems(read_job(f"[a]\n{lines}\n"), 64 << 20))) is fits
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("[a]\nbs=1g\niodepth=64\nsize=64m\n", False), ("[a]\nnumjobs=300\n[b]\nnumjobs=300\n", False),
+     ("[a]\nnumjobs=300\n[b]\nstonewall\nnumjobs=300\n", True)],
+)  # fmt: skip
+def test_what_begins_together_leaves_the_machine_its_memory(text: str, fits: bool) -> None:
+    """Sections one after the other may each have as much."""
+    assert (not list(run_problems(read_job(text), 64 << 20))) is fits
 
 
 def test_the_time_of_a_job_file_is_that_of_its_runs() -> None:
@@ -201,6 +211,6 @@ def test_job_files_as_people_publish_them_run_after_replace() -> None:
         job = job_of(of)
         assert job is not None
         assert runs_of(job, of, "/dev/x", "/logs")
-        accepted += [one.repository] if not any(place_problems(job, 4 << 20)) else []
+        accepted += [one.repository] if not any(run_problems(job, 4 << 20)) else []
     assert len(found) == 30
     assert len(accepted) >= 27
