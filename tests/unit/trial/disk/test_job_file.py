@@ -44,7 +44,8 @@ def test_an_indented_line_is_an_option_of_its_own() -> None:
      "uid=0", "stats=0", "allow_file_create=1", "allow_mounted_write=1", "kb_base=1000", "profile=tiobench",
      "buffer_pattern='/etc/shadow'", "verify_pattern='/etc/shadow'", "zonemode=zbd", "replay_redirect=/dev/sda",
      "exit_what=all", "numjobs=0", "numjobs=100000", "iodepth=100000", "verify_async=100", "no_such_key=1", "rw",
-     "rw=", "bssplit=", "bs=", "direct=yes", "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based", "wait_for=nobody"],
+     "rw=", "bssplit=", "bs=", "direct=yes", "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based",
+     "wait_for=nobody"],
 )  # fmt: skip
 def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
     """Whatever names a place, starts a program, writes a file, or is no value of the list is refused."""
