@@ -24,6 +24,7 @@ from iolab.statements.clauses import (
     ThreadShare,
     ThreadWaited,
 )
+from iolab.statements.doubts import Doubt, OthersOnCpu
 
 WAITING_RATIO = 0.3
 """A thread that waited for its CPU so much of the time did not get what it needed."""
@@ -31,6 +32,12 @@ READY_RATIO = 0.9
 """A thread that ran or waited so much of the time had none left, however much of it was its CPU's doing."""
 BEYOND_RATIO = 0.9
 """Of a CPU's time, what is enough to account for it: the kernel counts it in ticks."""
+STRANGERS_CPUS = 0.25
+"""So many CPUs of unknown work may be why a thread waited; a calm host has less."""
+CLEAR_RATIO = 0.5
+"""Of what the system under test had, what unknown programs may have had while it is clear what the limit is."""
+INSTRUMENT_ROLES = frozenset({"generator", "receiver", "napi"})
+"""Threads that send and receive the frames of a trial."""
 TOLD_RATIO = 0.02
 """What used less of a CPU is not named."""
 
@@ -45,6 +52,19 @@ class Starved:
     """Whether it waited for any CPU; otherwise it stayed on one."""
     others_ratio: float = 1.0
     """What had its CPU beyond the known threads, at most."""
+    strangers_cpus: float = 0.0
+    """CPUs that programs had which the trial does not know, of those that it needed."""
+    device_cpus: float = 0.0
+    """CPUs that the threads of the system under test had, of these."""
+    by_instrument: bool = False
+    """Whether senders and receivers had more of the CPUs than the system under test and unknown programs."""
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """Return that programs outside the trial may be why; None: they had too little."""
+        if self.strangers_cpus < max(STRANGERS_CPUS, CLEAR_RATIO * self.device_cpus):
+            return None
+        return OthersOnCpu(others_ratio=min(1.0, self.strangers_cpus))
 
 
 def starved(
@@ -70,14 +90,22 @@ def starved(
     read = 1 + result.overhead_ns / result.duration_ns
     if cpu is None or max(ready_ratio, known_ratio) * BEYOND_RATIO > cpu.busy_ratio * read:
         own = [one for one in cpus if one.kernel == waiting.kernel]
-        return _anywhere(had, own)  # it was elsewhere for a part of the time
+        return _anywhere(
+            had, own, [one for one in threads if one.kernel == waiting.kernel], read
+        )  # it was elsewhere for a part of the time
     if cpu.busy_ratio < BUSY_RATIO and ready_ratio < READY_RATIO:
         return None
     others_ratio = max(0.0, min(1.0, cpu.busy_ratio * read) - known_ratio)
     strangers_ratio = others_ratio - (cpu.steal_ratio + cpu.softirq_ratio) * read
     strangers = strangers_ratio > 1 - BEYOND_RATIO
     others = (CpuStrangers(strangers_ratio=strangers_ratio),) if strangers else ()
-    return Starved((*_busy(cpu), had, *_sharers(beside), *others), others_ratio=others_ratio)
+    return Starved(
+        seen=(*_busy(cpu), had, *_sharers(beside), *others),
+        others_ratio=others_ratio,
+        strangers_cpus=max(0.0, strangers_ratio),
+        device_cpus=_of_device((waiting, *beside)),
+        by_instrument=_is_by_instrument((waiting, *beside), strangers_ratio),
+    )
 
 
 def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Starved | None:
@@ -105,12 +133,38 @@ def _cpu(thread: Thread, cpus: Sequence[CpuUse]) -> CpuUse | None:
     return next((one for one in cpus if (one.kernel, one.cpu) == (thread.kernel, thread.cpu)), None)
 
 
-def _anywhere(had: ThreadWaited, cpus: Sequence[CpuUse]) -> Starved | None:
-    """Return that a thread waited for any CPU; None: one of them was not busy."""
+def _is_by_instrument(threads: Sequence[Thread], strangers: float) -> bool:
+    own = sum(one.busy_ratio for one in threads if one.role in INSTRUMENT_ROLES)
+    return own > max(strangers, _of_device(threads))
+
+
+def _of_device(threads: Sequence[Thread]) -> float:
+    """Return the CPUs that threads of the system under test had."""
+    return sum(one.busy_ratio for one in threads if one.role not in INSTRUMENT_ROLES)
+
+
+def _anywhere(
+    had: ThreadWaited, cpus: Sequence[CpuUse], threads: Sequence[Thread], read: float
+) -> Starved | None:
+    """Return that a thread waited for any CPU; None: one of them was not busy.
+
+    `threads` are the trial's on that kernel; `read` is the time between readings, in times of the trial's.
+    """
     least_ratio = min((one.busy_ratio for one in cpus), default=0.0)
     if least_ratio < BUSY_RATIO:
         return None
-    return Starved((CpusBusy(busy_ratio=least_ratio), had), anywhere=True)
+    of_programs = sum(one.busy_ratio - one.softirq_ratio - one.steal_ratio for one in cpus) * read
+    known = sum(one.busy_ratio for one in threads)
+    strangers = max(0.0, min(of_programs, float(len(cpus))) - known)
+    own = [one for one in threads if one.role in INSTRUMENT_ROLES and one.busy_ratio > TOLD_RATIO]
+    by_instrument = _is_by_instrument(threads, strangers)
+    return Starved(
+        seen=(CpusBusy(busy_ratio=least_ratio), had, *(_sharers(own) if by_instrument else ())),
+        anywhere=True,
+        strangers_cpus=strangers,
+        device_cpus=_of_device(threads),
+        by_instrument=by_instrument,
+    )
 
 
 def _busy(use: CpuUse) -> Iterator[Clause]:

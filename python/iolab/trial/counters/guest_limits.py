@@ -48,7 +48,9 @@ def guest_verdict(
         return Verdict(Limit.HOP, (lost, GuestIdle(machine=machine)), worst.place)
     short = starved_guest(result, worst, cpus, threads)
     if short is not None:
-        return Verdict(Limit.CPU, (*short.seen, lost), worst.place)
+        # A guest whose thread waited for the instrument is not what the rate is of.
+        limit = Limit.HOST if short.by_instrument else Limit.CPU
+        return Verdict(limit, (*short.seen, lost), worst.place, short.doubt)
     waited = GuestWaited(
         thread=busiest.name,
         machine=machine,

@@ -36,6 +36,7 @@ from iolab.trial.packets.figures import (
     packet_trial,
     use_metrics,
 )
+from iolab.trial.packets.interference import is_interference, judged
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import settled
 from iolab.trial.search.change import find_change
@@ -88,6 +89,8 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
                 fps = max(IDLE_FPS, rate_fps * share)
                 trial = LoadTrial(intended_fps=fps, duration_ns=measure.trial)
                 at_rate.append(bench.run(trial, "at-rate", share))
+        taken = bench.taken([*records, *at_rate])
+        records, at_rate = judged(records, taken), judged(at_rate, taken)
         everything = [*records, *at_rate]
         metrics = _metrics(measure, found, records, len(bench.directions), (end_ns - begin_ns) / NS_PER_S)
         for record in at_rate:
@@ -98,6 +101,7 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
             warnings=(
                 *_warnings(found, bench.ceilings()),
                 *((changed,) if changed else ()),
+                *taken,
                 *common_warnings(bench, everything),
             ),
             measured_ns=sum(record.result.duration_ns for record in everything),
@@ -207,7 +211,7 @@ def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:
     """Return what of the instrument limited a rate, so that it is only a lower bound; empty: the device was the limit.
 
     The search says so of the generator, the line, and of time that ended before any load failed; the verdicts of the
-    loads that failed closest to the rate say so of the receiver.
+    loads that failed closest to the rate say so of the receiver, and of other programs that had the device's CPUs.
     """
     if found.robust_fps is None:
         return ""
@@ -216,12 +220,16 @@ def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:
         return known[found.reason]
     if found.upper_fps is None:
         return "time" if found.reason in (StopReason.TIME, StopReason.UNSTEADY) else ""
-    near = [
-        record.verdict.limit
+    around = [
+        record
         for record in records
         if found.robust_fps / NEAR_RATIO <= record.result.intended_fps <= found.robust_fps * NEAR_RATIO
-        and record.verdict.limit not in (Limit.NONE, Limit.HOST)
+        and record.verdict.limit is not Limit.NONE
     ]
+    near = [one.verdict.limit for one in around if one.verdict.limit is not Limit.HOST]
+    by_others = [one for one in around if is_interference(one)]
+    if len(by_others) > len(near):
+        return Limit.HOST.value
     own = [limit for limit in near if limit is Limit.RECEIVER]
     return Limit.RECEIVER.value if 2 * len(own) > len(near) else ""
 

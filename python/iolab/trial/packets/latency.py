@@ -12,6 +12,7 @@ from iolab.trial.packets.figures import (
     packet_trial,
     use_metrics,
 )
+from iolab.trial.packets.interference import judged
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 
@@ -28,7 +29,9 @@ def measure_latency(site: Site, measure: Latency) -> Measured:
     """
     fps = given_fps(measure, measure.rate)
     with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
-        record = bench.run(LoadTrial(intended_fps=fps, duration_ns=measure.duration), "latency")
+        ran = bench.run(LoadTrial(intended_fps=fps, duration_ns=measure.duration), "latency")
+        taken = bench.taken([ran])
+        (record,) = judged([ran], taken)
         metrics = [
             *latency_metrics([record]),
             Metric("offered_fps", FRAME_RATE, record.offered_fps),
@@ -44,7 +47,7 @@ def measure_latency(site: Site, measure: Latency) -> Measured:
             metrics.append(Metric("latency_mean_ns", "ns", record.latency.mean))
         return Measured(
             metrics=Metrics(metrics),
-            warnings=common_warnings(bench, [record]),
+            warnings=(*taken, *common_warnings(bench, [record])),
             measured_ns=record.result.duration_ns,
             commands=(),
             raw={"load_trials": bench.answers},

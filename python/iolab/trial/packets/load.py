@@ -26,7 +26,8 @@ from iolab.lab.packets.replays import sent_of
 from iolab.lab.readback.values import Interface, value_shown
 from iolab.record.load import LoadRecord
 from iolab.record.search import LoadResult
-from iolab.record.verdict import Thread
+from iolab.record.verdict import SENDERS, Thread
+from iolab.statements.beside import CpusTaken
 from iolab.statements.computers import computer
 from iolab.statements.failures import (
     AddressNotShown,
@@ -45,8 +46,11 @@ from iolab.trial.failed import Failed
 from iolab.trial.histograms import merged, summary
 from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
 from iolab.trial.measurement import TrialFailed
+from iolab.trial.other_work.look import work_done
+from iolab.trial.other_work.work import Work
 from iolab.trial.packets.balance import balances, foreign_frames, offered_frames
 from iolab.trial.packets.flow_losses import dead_flows
+from iolab.trial.packets.interference import interference
 from iolab.trial.packets.requests import SET, open_params, run_params
 from iolab.trial.packets.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.packets.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
@@ -74,6 +78,7 @@ class LoadBench:
         self._counters = Counters(site, self.directions)
         self._macs: Mapping[str, str] = {}
         self._number = 0
+        self._work: Mapping[str, Work] = {}
 
     def __enter__(self) -> Self:
         """Open the ports.
@@ -89,6 +94,7 @@ class LoadBench:
             self.ports = open_ports(self.site.agent, params)
             self._give_recording()
             self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
+            self._work = work_done(self.site)
         except (AgentError, TrialFailed) as error:
             self.__exit__(None, None, None)
             if isinstance(error, Refused):
@@ -104,6 +110,11 @@ class LoadBench:
             self.site.agent.call("traffic.close", {"id": SET})
         except Refused:
             self.ports = ()  # there was no set: it could not be opened
+
+    def taken(self, records: Sequence[LoadRecord]) -> tuple[CpusTaken, ...]:
+        """Return the computers of which programs outside the trial had CPUs that it needed since the ports are open."""
+        here, after = self.directions[0].source.kernel, work_done(self.site)
+        return interference(_of_senders(self._work, here), _of_senders(after, here), records)
 
     def run(self, trial: LoadTrial, purpose: str, share_ratio: float | None = None) -> LoadRecord:
         """Run one load trial.
@@ -271,6 +282,11 @@ def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]
     for receiver in receivers:
         sums.update(dict(receiver.reorder_density))
     return tuple(sorted(sums.items()))
+
+
+def _of_senders(work: Mapping[str, Work], kernel: str) -> dict[str, Work]:
+    """Return work by the names of kernels that load records have: that of the senders has its own."""
+    return {SENDERS if name == kernel else name: one for name, one in work.items()}
 
 
 def _refuse_two_kernels(directions: Sequence[Way]) -> None:

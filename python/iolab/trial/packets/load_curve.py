@@ -22,6 +22,7 @@ from iolab.trial.packets.figures import (
     use_metrics,
 )
 from iolab.trial.packets.forwarding import limited_by, searched_rate
+from iolab.trial.packets.interference import judged
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import settled
 from iolab.trial.search.types import LoadTrial
@@ -56,7 +57,9 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
             bench.run(_trial(measure, rate_fps * share), "curve", share)
             for share in dict.fromkeys(measure.steps)
         ]
-        everything = [*found, *steps]
+        taken = bench.taken([*found, *steps])
+        steps = judged(steps, taken)
+        everything = [*judged(found, taken), *steps]
         total_fps = rate_fps * len(bench.directions)
         metrics = (
             _highest(steps),
@@ -66,7 +69,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
         )
         return Measured(
             metrics=Metrics(metrics),
-            warnings=(*notes, *_above_line(measure, rate_fps), *common_warnings(bench, everything)),
+            warnings=(*taken, *notes, *_above_line(measure, rate_fps), *common_warnings(bench, everything)),
             measured_ns=sum(record.result.duration_ns for record in everything),
             commands=(),
             raw={"load_trials": bench.answers},

@@ -104,10 +104,11 @@ def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
         and drop.place != worst.place
     ]
     doubt = found.doubt or _uncounted(seen.begun_again)
-    if worst is not None and not doubt:
-        doubt = (worst.doubt if worst.place == found.place else None) or _foreign(result, worst)
-        if not doubt and found.limit in (Limit.CPU, Limit.THREAD, Limit.RECEIVER, Limit.HOP):
-            doubt = suspected(seen.shapers, seen.directions, worst)
+    if worst is not None and (not doubt or isinstance(doubt, OthersOnCpu)):
+        nearer = (worst.doubt if worst.place == found.place else None) or _foreign(result, worst)
+        if not nearer and found.limit in (Limit.CPU, Limit.THREAD, Limit.RECEIVER, Limit.HOP):
+            nearer = suspected(seen.shapers, seen.directions, worst)
+        doubt = nearer or doubt
     return replace(found, seen=(*found.seen, *others), doubt=doubt)
 
 
@@ -264,7 +265,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
         unclear = short.others_ratio > CLEAR_RATIO * ours_ratio
         doubt = OthersOnCpu(others_ratio=short.others_ratio) if unclear else None
         return Verdict(Limit.RECEIVER, (*short.seen, lost), AtPort(port=beside[0].place), doubt)
-    return Verdict(Limit.CPU, (*short.seen, lost), worst.place)
+    return Verdict(Limit.CPU, (*short.seen, lost), worst.place, short.doubt)
 
 
 def _taking_in(worst: Drop, threads: Sequence[Thread]) -> Thread | None:

@@ -58,7 +58,7 @@ def said(
 def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested_after_the_trial() -> None:
     """Half a second of an empty line lies in what is counted of the CPU, and not in what frames waited for."""
     verdict = said((SENDER, VCPU), CpuUse(0, 0.68, 0.0, 0.0), CpuUse(1, 0.2, 0.0, 0.0), drained_s=0.5)
-    assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="dut.eth0"))
+    assert (verdict.limit, verdict.place) == (Limit.HOST, AtPort(port="dut.eth0"))
     assert (
         "CPU 0 had other work; vCPU 0 of dut ran 5 % and waited for a CPU 87 % of the time; "
         "beside it ran generator 95 %;" in in_words(verdict.seen)
@@ -184,3 +184,31 @@ def test_what_a_thread_ran_and_waited_is_all_of_the_time_at_most() -> None:
     assert run_and_wait(times(5, 5), times(205, 505), SECOND_NS) == pytest.approx((0.2, 0.5))
     assert run_and_wait(times(0, 0), times(200, 1100), SECOND_NS) == pytest.approx((0.2, 0.8))
     assert run_and_wait(times(0, 0), times(1400, 1100), SECOND_NS) == pytest.approx((1.0, 0.0))
+
+
+def test_a_vcpu_that_waited_for_unknown_programs_is_no_certain_limit() -> None:
+    """It ran 9 % and waited 91 % of the time: how fast the device is was not seen."""
+    waiting = replace(VCPU, cpu=1, busy_ratio=0.09, wait_ratio=0.91)
+    verdict = said(
+        (replace(SENDER, busy_ratio=0.4), waiting), CpuUse(0, 0.4, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)
+    )
+    assert verdict.limit is Limit.CPU
+    assert "91 % of its CPU went to work that is not known" in in_words(verdict.doubt)
+
+
+def test_a_vcpu_that_waited_for_any_cpu_while_unknown_programs_had_them_is_no_certain_limit() -> None:
+    """It moved between CPUs, which all were busy."""
+    waiting = replace(VCPU, cpu=None, busy_ratio=0.09, wait_ratio=0.91)
+    verdict = said(
+        (replace(SENDER, busy_ratio=0.5), waiting), CpuUse(0, 1.0, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)
+    )
+    assert verdict.limit is Limit.CPU
+    assert "went to work that is not known" in in_words(verdict.doubt)
+
+
+def test_a_vcpu_that_waited_for_the_devices_own_threads_is_a_certain_limit() -> None:
+    """Its neighbour of the same guest had the CPU."""
+    own = Thread("vhost 0", GUEST, "dut", 1, 0.6, 0.35)
+    waiting = replace(VCPU, cpu=1, busy_ratio=0.38, wait_ratio=0.6)
+    verdict = said((SENDER, waiting, own), CpuUse(0, 0.95, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0))
+    assert (verdict.limit, verdict.doubt) == (Limit.CPU, None)

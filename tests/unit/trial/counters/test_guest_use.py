@@ -135,7 +135,7 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
 
     assert said(0.6)[0] is Limit.HOP
     limit, text = said(0.97)
-    assert limit is Limit.CPU
+    assert limit is Limit.HOST
     assert "vCPU 0 of dut ran 3 % and waited for a CPU 97 % of the time; beside it ran generator 97 %" in text
 
 

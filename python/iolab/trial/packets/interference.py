@@ -1,0 +1,76 @@
+"""Interference with load trials: programs outside the trial had CPUs that threads of the device waited for. Pure.
+
+How many CPUs they had follows from the CPU time of every process, so that threads of an emulated link or of a device in
+user space are not taken for strangers. A single load trial knows only the threads that it reads: what else had the CPU
+makes its verdict doubtful. Here the two are put together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from iolab.record.load import LoadRecord
+from iolab.record.verdict import GUEST, KERNEL, Limit
+from iolab.statements.beside import CpusIdle, CpusTaken, ProgramsWaited
+from iolab.statements.clauses import Clause, ThreadWaited
+from iolab.statements.computers import computer
+from iolab.statements.doubts import OthersOnCpu
+from iolab.trial.other_work.disturbed import IDLE_RATIO
+from iolab.trial.other_work.work import Work, beside
+from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO
+
+DEVICE_ROLES = frozenset({"device", GUEST, KERNEL})
+"""Threads of what is measured; a sender that waited has a warning of its own."""
+
+
+def interference(
+    before: Mapping[str, Work], after: Mapping[str, Work], records: Sequence[LoadRecord]
+) -> tuple[CpusTaken, ...]:
+    """Return the computers of which programs outside the trial had CPUs that the trial needed."""
+    return tuple(
+        warning
+        for kernel, work in before.items()
+        if kernel in after
+        for warning in _taken(kernel, work, after[kernel], records)
+    )
+
+
+def _taken(kernel: str, before: Work, after: Work, records: Sequence[LoadRecord]) -> Iterator[CpusTaken]:
+    others = beside(before, after)
+    if others.cpus < STRANGERS_CPUS:
+        return
+    seen: list[Clause] = []
+    if (waited := wait_ratio(kernel, records)) >= TAKEN_RATIO:
+        seen.append(ProgramsWaited(wait_ratio=waited))
+    if others.idle_ratio < IDLE_RATIO:
+        seen.append(CpusIdle(idle_ratio=others.idle_ratio))
+    if seen:
+        yield CpusTaken(host=computer(kernel), cpus=others.cpus, seen=tuple(seen))
+
+
+def wait_ratio(kernel: str, records: Sequence[LoadRecord]) -> float:
+    """Return how much of all load trials the device's thread that waited most was ready and had no CPU."""
+    waited: dict[tuple[str, str, str], float] = {}
+    for record in records:
+        for one in record.threads:
+            if one.kernel == kernel and one.role in DEVICE_ROLES:
+                key = (one.role, one.place, one.name)
+                waited[key] = waited.get(key, 0.0) + one.wait_ratio * record.result.duration_ns
+    return max(waited.values(), default=0.0) / max(1, sum(one.result.duration_ns for one in records))
+
+
+def judged(records: Sequence[LoadRecord], taken: Sequence[CpusTaken]) -> list[LoadRecord]:
+    """Return records in which a CPU that others had is no limit of the device, where others are known to have it."""
+    return [_judged(record) for record in records] if taken else list(records)
+
+
+def _judged(record: LoadRecord) -> LoadRecord:
+    found = record.verdict
+    if found.limit is not Limit.CPU or not isinstance(found.doubt, OthersOnCpu):
+        return record
+    return replace(record, verdict=replace(found, limit=Limit.HOST, doubt=None))
+
+
+def is_interference(record: LoadRecord) -> bool:
+    """Whether what a load trial lost is no limit of the device: its thread waited for CPUs that others had."""
+    verdict = record.verdict
+    return verdict.limit is Limit.HOST and any(isinstance(one, ThreadWaited) for one in verdict.seen)

@@ -1,0 +1,70 @@
+"""Programs outside a trial that had the CPUs which the device waited for."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.records import load_record
+
+from iolab.record.load import LoadRecord
+from iolab.record.search import Found, StopReason
+from iolab.record.verdict import GUEST, Limit, Thread, Verdict
+from iolab.statements.clauses import ThreadWaited
+from iolab.statements.doubts import OthersOnCpu
+from iolab.statements.searches import LibraryGaveUp
+from iolab.trial.other_work.work import Work
+from iolab.trial.packets.forwarding import limited_by
+from iolab.trial.packets.interference import interference, is_interference, judged
+
+BEFORE = Work(cpus=2, all_ns=0, idle_ns=0, programs_ns=0, own_ns=0, kernel_ns={})
+"""Of a host with two CPUs."""
+FPS = 1000.0
+WAITED = ThreadWaited(thread="vCPU 0", place="dut", busy_ratio=0.09, wait_ratio=0.91)
+DOUBTED = Verdict(Limit.CPU, (WAITED,), None, OthersOnCpu(others_ratio=0.9))
+
+
+def after(others_cpus: float, idle: float = 0.2) -> Work:
+    """Return the work 10 s later, in which others had so many CPUs."""
+    all_ns = 20 * 10**9
+    others_ns = int(others_cpus * 10**10)
+    return replace(
+        BEFORE, all_ns=all_ns, idle_ns=int(idle * all_ns), programs_ns=others_ns + 10**9, own_ns=10**9
+    )
+
+
+def record(wait_ratio: float = 0.91, verdict: Verdict = DOUBTED) -> LoadRecord:
+    """Return a load trial whose vCPU waited so much of the time."""
+    vcpu = Thread("vCPU 0", GUEST, "dut", None, 1 - wait_ratio, wait_ratio)
+    return replace(load_record(FPS), threads=(vcpu,), verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("others", "wait", "idle", "marked"),
+    [(0.9, 0.91, 0.2, True), (0.9, 0.02, 0.2, False), (0.1, 0.91, 0.0, False), (0.9, 0.02, 0.01, True)],
+)
+def test_a_trial_is_marked_where_others_had_cpus_that_it_needed(
+    others: float, wait: float, idle: float, marked: bool
+) -> None:
+    """As trials of other kinds are: a thread waited, or nothing was left over."""
+    assert bool(interference({"": BEFORE}, {"": after(others, idle)}, [record(wait)])) is marked
+
+
+def test_a_doubtful_cpu_is_interference_once_others_are_known_to_have_had_it() -> None:
+    """The CPU time of all processes decides what a single load trial cannot."""
+    taken = interference({"": BEFORE}, {"": after(0.9)}, [record()])
+    (found,) = judged([record()], taken)
+    assert (found.verdict.limit, found.verdict.doubt) == (Limit.HOST, None)
+    assert is_interference(found)
+    assert judged([record()], ()) == [record()]
+    certain = record(verdict=Verdict(Limit.CPU, (WAITED,), None))
+    assert judged([certain], taken) == [certain]
+
+
+def test_a_rate_under_interference_is_a_lower_bound() -> None:
+    """The device may forward more on a host of its own."""
+    found = Found(
+        lower_fps=FPS, upper_fps=FPS, robust_fps=FPS, method="search", strict_fps=FPS, trials=1,
+        perturbed_trials=0, spent_ns=1, reason=StopReason.NARROW, seen=LibraryGaveUp(said=""),
+    )  # fmt: skip
+    (disturbed,) = judged([record()], interference({"": BEFORE}, {"": after(0.9)}, [record()]))
+    assert limited_by(found, [disturbed]) == "host"
+    assert limited_by(found, [record()]) == ""
