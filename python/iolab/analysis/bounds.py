@@ -1,8 +1,8 @@
 """Figures that are only lower bounds, because the instrument or the line was the limit: what may be said of them. Pure.
 
-A mean of rates and lower bounds is a lower bound; so is a ratio to an exact rate. The ratio of an exact rate to a lower
-bound is an upper bound, and that of two bounds says nothing. No interval and no p-value is given to a bound: they are
-about the scatter of a figure that was not measured.
+A mean of rates and lower bounds is a lower bound. It has no interval and no p-value: they are about the scatter of a
+figure that was not measured. It is in no ratio, for the same reason, and has no place among measured figures: what is
+kept of a ratio is whether the true one is at least, or at most, that of the figures.
 """
 
 from collections import Counter
@@ -18,6 +18,8 @@ from iolab.analysis.types import Estimate
 from iolab.statements.notes import BoundsLeftOut
 from iolab.statements.warnings import Warning
 
+LOWER_BOUND = "lower-bound"
+"""Why a cell has no ratio: its figure, or that of its baseline, is only a lower bound."""
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -41,7 +43,7 @@ class Bounds:
         own = self._rows.get(row, {})
         marked = _marked(estimate, self._column.values[row], own) if own else estimate
         below = self._row_of_baseline(row)
-        return marked if below == row else _ratio(marked, bool(own), below in self._rows)
+        return marked if below in (None, row) else _ratio(marked, bool(own), below in self._rows)
 
     def _row_of_baseline(self, row: int) -> int | None:
         """Return the row of the baseline of a row's cell; None where the column has none."""
@@ -80,13 +82,19 @@ def _marked(estimate: Estimate, values: Floats, limited: Mapping[int, str]) -> E
 
 
 def _ratio(estimate: Estimate, own: bool, of_baseline: bool) -> Estimate:
-    """Mark a ratio by what is known of its two sides."""
-    if estimate.ratio is None or not (own or of_baseline):
+    """Return an estimate without its ratio, where one of the two sides is only a bound."""
+    if not (own or of_baseline):
         return estimate
-    bare = replace(estimate, ratio_ci=None, p_value=None, ratio_without=None)
-    if own and of_baseline:
-        return replace(bare, ratio=None, ratio_n=0)
-    return replace(bare, ratio_bound=ratio_bound(own, of_baseline))
+    return replace(
+        estimate,
+        ratio=None,
+        ratio_n=0,
+        ratio_ci=None,
+        p_value=None,
+        ratio_without=None,
+        ratio_bound=ratio_bound(own, of_baseline),
+        apart=estimate.apart or LOWER_BOUND,
+    )
 
 
 def ratio_bound(above: bool, below: bool) -> Bound | None:

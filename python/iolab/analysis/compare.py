@@ -246,12 +246,11 @@ def _compare_metric(
 
 
 def _bounded(cell: CellComparison, limited_a: tuple[str, ...], limited_b: tuple[str, ...]) -> CellComparison:
-    """Return a cell with what is known of the ratio of its means, where any of them is only a lower bound."""
+    """Return a cell without a ratio of its means, where any of them is only a lower bound."""
     if not (limited_a or limited_b):
         return cell
-    ratio = None if limited_a and limited_b else cell.ratio
     bound = ratio_bound(bool(limited_b), bool(limited_a))
-    return replace(cell, limited_a=limited_a, limited_b=limited_b, ratio=ratio, ratio_bound=bound)
+    return replace(cell, limited_a=limited_a, limited_b=limited_b, ratio=None, ratio_bound=bound)
 
 
 def _count(values: Floats) -> Floats:

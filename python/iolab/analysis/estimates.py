@@ -86,7 +86,7 @@ def estimate(
 
     def figures() -> Figures:
         of = summary()
-        return Figures(of.mean.tolist(), of.ratios.mean.tolist(), _methods(of))
+        return Figures(of.mean.tolist(), of.ratios.mean.tolist(), _methods(column, of))
 
     every = len(column.rows) == len(table.cells)
     cells = table.cells if every else Cells(table.cells[cell] for cell in column.rows.tolist())
@@ -98,7 +98,7 @@ def _made(
 ) -> list[Estimate]:
     """Make the estimates of some rows: what an array holds is taken out of it for all of them at once."""
     part = np.arange(rows.start, rows.stop, rows.step)
-    ratios = of.ratios
+    ratios, method = of.ratios, _method(column)
     fields = (
         column.rows, of.n, of.mean, of.least, of.most, of.median, of.interval, ratios.mean, ratios.interval,
         ratios.on_logs, ratios.count, ratios.p_values, column.values, of.mean_without, of.ratio_without,
@@ -118,7 +118,7 @@ def _made(
             min=least,
             max=most,
             median=median,
-            ci=_interval(interval, intervals.METHOD),
+            ci=_interval(interval, method),
             ratio=_known(ratio),
             ratio_ci=_interval(ratio_interval, RATIO_METHODS[on_logs]),
             ratio_n=ratio_n,
@@ -135,9 +135,14 @@ def _made(
     ]  # fmt: skip
 
 
-def _methods(of: _Summary) -> set[str]:
+def _method(column: Column) -> str:
+    """Return how the intervals of a column's means are made."""
+    return intervals.LOG_METHOD if on_log_scale(column) else intervals.METHOD
+
+
+def _methods(column: Column, of: _Summary) -> set[str]:
     """How the intervals of a column were made."""
-    found = {intervals.METHOD} if not np.isnan(of.interval).all() else set()
+    found = {_method(column)} if not np.isnan(of.interval).all() else set()
     known = ~np.isnan(of.ratios.interval[:, 0])
     return found | {RATIO_METHODS[on_logs] for on_logs in np.unique(of.ratios.on_logs[known]).tolist()}
 
@@ -159,7 +164,7 @@ def _summarise(column: Column, baseline: Ints, standing: Standing, alike: Resemb
         least=ordered[:, 0],
         most=largest,
         median=standing.median[:, 0],
-        interval=_mean_intervals(values, count, alike),
+        interval=_mean_intervals(column, count, alike),
         ratios=ratios,
         mean_without=np.where(marked, _mean_known(kept), np.nan),
         ratio_without=np.where(touched, mean_ratio(ratios_kept), np.nan),
@@ -199,10 +204,16 @@ def _compact(values: Floats, rows: Ints, n: int) -> Floats:
     return part if part.shape[1] == n else part[~np.isnan(part)].reshape(len(rows), n)
 
 
-def _mean_intervals(values: Floats, count: Ints, alike: Resemblance) -> Floats:
+def on_log_scale(column: Column) -> bool:
+    """Whether intervals of a column's means are on the log scale: its quantity cannot be negative, and no trial is."""
+    return column.unit in intervals.NOT_NEGATIVE and bool(np.nanmin(column.values, initial=0.0) >= 0)
+
+
+def _mean_intervals(column: Column, count: Ints, alike: Resemblance) -> Floats:
+    values, make = column.values, intervals.log_interval if on_log_scale(column) else intervals.t_interval
     found = np.full((len(values), 2), np.nan)
     for n, rows in _groups(count):
-        ends = intervals.t_interval(_compact(values, rows, n), widening=alike.widening(n))
+        ends = make(_compact(values, rows, n), widening=alike.widening(n))
         found[rows] = np.stack(ends, axis=1)
     return found
 
@@ -210,6 +221,7 @@ def _mean_intervals(values: Floats, count: Ints, alike: Resemblance) -> Floats:
 def _ratios(column: Column, baseline: Ints) -> _Ratios:
     ratios = block_ratios(column.values, column.rows, baseline)
     own = baseline[column.rows] == column.rows
+    ratios[_with_bounds(column, baseline) & ~own] = np.nan
     count = (~np.isnan(ratios)).sum(axis=1)
     found = np.full((len(ratios), 2), np.nan)
     p_values = np.full(len(ratios), np.nan)
@@ -227,6 +239,17 @@ def _ratios(column: Column, baseline: Ints) -> _Ratios:
             found[rows] = np.exp(ends) if on_logs else ends
     mean = np.where(own & (count > 0), 1.0, mean_ratio(ratios))
     return _Ratios(count=count, mean=mean, interval=found, on_logs=positive, p_values=holm(p_values))
+
+
+def _with_bounds(column: Column, baseline: Ints) -> NDArray[np.bool_]:
+    """Return the rows with a figure that is only a bound, or whose baseline has one: no test is made of them."""
+    limited = np.zeros(len(column.rows), dtype=bool)
+    limited[[row for row, _ in column.limited]] = True
+    if not limited.any():
+        return limited
+    below = np.searchsorted(column.rows, baseline[column.rows]).clip(max=len(column.rows) - 1)
+    of_baseline = limited[below] & (column.rows[below] == baseline[column.rows])
+    return np.asarray(limited | of_baseline)
 
 
 def ratio_of_pairs(ratios: Floats) -> tuple[float, Interval | None]:

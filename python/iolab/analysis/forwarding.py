@@ -166,9 +166,10 @@ def _ratio(cell: Mapping[str, str], both: Estimate, one: Estimate) -> DirectionR
         for above, below in ((both.mean, one.mean), (both.min, one.min), (both.max, one.max))
     )
     n = min(both.n, one.n)
-    if both.method != one.method or (both.bounds and one.bounds):
-        return DirectionRatio(cell, n, None, None, None)
-    return DirectionRatio(cell, n, mean, least, most, ratio_bound(bool(both.bounds), bool(one.bounds)))
+    if both.method != one.method or both.bounds or one.bounds:
+        bound = ratio_bound(bool(both.bounds), bool(one.bounds))
+        return DirectionRatio(cell, n, None, None, None, bound)
+    return DirectionRatio(cell, n, mean, least, most)
 
 
 def curves(estimates: Sequence[Estimate]) -> tuple[Curve, ...]:

@@ -1,5 +1,7 @@
 """Confidence intervals and p-values of a mean, both from Student's t, so that they cannot contradict each other.
 
+Means of quantities that cannot be negative have intervals on the log scale; only their ratios have p-values.
+
 Arrays in, arrays out; axes (cell, trial). All cells of one call have the same number of trials. Why t at any number of
 trials, and what it covers under which noise: docs/method/statistics.md.
 """
@@ -16,14 +18,20 @@ Floats = NDArray[np.float64]
 FEWEST = 4
 """Trials below which a cell gets no interval: t quantiles beyond 4.3 make it say nothing."""
 METHOD = "t"
+LOG_METHOD = "t on the log scale"
+NOT_NEGATIVE = frozenset({"bit/s", "byte/s", "frame/s", "op/s", "1/s", "byte", "ns", "s", "count", "ratio"})
+"""Units of quantities that are not negative, unless a trial says so."""
 
 
-def interval_of_mean(samples: Floats, alike: Resemblance = NONE) -> Interval | None:
+def interval_of_mean(
+    samples: Floats, alike: Resemblance = NONE, *, log_scale: bool = False
+) -> Interval | None:
     """Interval for the mean of some trials of a cell; None: too few."""
     if len(samples) < FEWEST:
         return None
-    low, high = t_interval(samples[None, :], widening=alike.widening(len(samples)))
-    return Interval(float(low[0]), float(high[0]), METHOD)
+    make, method = (log_interval, LOG_METHOD) if log_scale else (t_interval, METHOD)
+    low, high = make(samples[None, :], widening=alike.widening(len(samples)))
+    return Interval(float(low[0]), float(high[0]), method)
 
 
 def t_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1.0) -> tuple[Floats, Floats]:
@@ -32,6 +40,19 @@ def t_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1.0
     mean = samples.mean(axis=1)
     half = widening * stdtrit(n - 1, 0.5 + level_ratio / 2) * samples.std(axis=1, ddof=1) / np.sqrt(n)
     return mean - half, mean + half
+
+
+def log_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1.0) -> tuple[Floats, Floats]:
+    """Interval of the mean of each row on the logarithmic scale, for what cannot be negative; shape (cell,).
+
+    The error of the logarithm of a mean m is s / (m sqrt n) (delta method), so that the ends are m exp(+-h) with
+    h = t s / (m sqrt n): those of Student's t where the scatter is small, and never below 0.
+    """
+    low, high = t_interval(samples, level_ratio, widening)
+    mean = samples.mean(axis=1)
+    known = mean > 0
+    half = np.where(known, (high - low) / 2 / np.where(known, mean, 1.0), 0.0)
+    return mean * np.exp(-half), mean * np.exp(half)
 
 
 def t_p_value(samples: Floats) -> Floats:

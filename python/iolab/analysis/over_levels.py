@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolab.analysis.bounds import bounds_in, ratio_bound
-from iolab.analysis.estimates import ratio_of_pairs
+from iolab.analysis.estimates import on_log_scale, ratio_of_pairs
 from iolab.analysis.intervals import interval_of_mean
 from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Column, Table
@@ -100,7 +100,7 @@ def _figures(
                 mean=float(known.mean()),
                 min=float(known.min()),
                 max=float(known.max()),
-                ci=None if bounded else interval_of_mean(known),
+                ci=None if bounded else interval_of_mean(known, log_scale=on_log_scale(column)),
                 limited_by=bounded,
                 method=column.method_of(int(column.rows[group.rows[0]])),
             )
@@ -147,7 +147,7 @@ def _ratios(
                 between=between,
                 statistic=statistic,
                 n=int(usable.sum()),
-                ratio=mean,
+                ratio=None if above_bound or below_bound else mean,
                 ci=None if above_bound or below_bound else interval,
                 bound=ratio_bound(above_bound, below_bound),
             )

@@ -6,7 +6,7 @@ Old figures are no yardstick for new hosts, so each is also given relative to it
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from iolab.analysis.bounds import ratio_bound
+from iolab.analysis.bounds import LOWER_BOUND, ratio_bound
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.published_file import PublishedFigure, with_dimensions
 from iolab.analysis.types import Analysis
@@ -283,6 +283,8 @@ def _beside(
     if at is not None and known and at.method != each.method:
         apart = OTHER_METHOD
     known = known and not apart
+    bounded = at is not None and at is not each and (at.bounded or each.bounded)
+    known = known and not bounded
     ratio = _ratio(measured, at.figures.get(figure.statistic)) if at is not None and known else None
     bound = ratio_bound(each.bounded, at.bounded) if at is not None and at is not each else None
     return Beside(
@@ -297,8 +299,8 @@ def _beside(
         published_ratio=change,
         measured_ratio=ratio,
         is_bound=each.bounded,
-        ratio_bound=bound if ratio is not None else None,
-        apart=apart,
+        ratio_bound=bound,
+        apart=apart or (LOWER_BOUND if bounded else ""),
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis.cell_means import cell_means, comparisons
 from iolab.analysis.effects import Model, effects_of, main_differences, model_of
-from iolab.analysis.estimates import estimate
+from iolab.analysis.estimates import estimate, on_log_scale
 from iolab.analysis.findings import detectable_changes, findings_of
 from iolab.analysis.intervals import interval_of_mean
 from iolab.analysis.neighbours import resemblance
@@ -128,7 +128,7 @@ def means(noise: str, blocks: int, sets: int, random: Random) -> Means:
 def _interval(values: Floats, order: NDArray[np.int64]) -> Interval | None:
     """That of the first cell, as a run has it: by how much all trials resemble the one before them."""
     column = Column(metric=METRIC, unit="bit/s", rows=np.arange(len(values)), values=values)
-    return interval_of_mean(values[0], resemblance(order, column))
+    return interval_of_mean(values[0], resemblance(order, column), log_scale=on_log_scale(column))
 
 
 def ratios(noise: str, blocks: int, sets: int, random: Random) -> float:

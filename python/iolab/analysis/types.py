@@ -111,6 +111,16 @@ class Figures:
     """Ratio to the baseline per cell; NaN where there is none."""
     methods: Collection[str]
     """How the intervals were made."""
+    bounded: Collection[int] = frozenset()
+    """Cells whose mean is only a lower bound: they have no place among the means."""
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Return where the least and the largest measured mean are; of bounds alone, of these."""
+        every = range(len(self.means))
+        exact = [at for at in every if at not in self.bounded] if self.bounded else every
+        chosen = exact or every
+        return min(chosen, key=self.means.__getitem__), max(chosen, key=self.means.__getitem__)
 
 
 class Cells(tuple[Mapping[str, str], ...]):  # noqa: SLOT001 - a tuple holds no slots; it keeps what was looked for
@@ -169,12 +179,13 @@ class CellEstimates(Sequence[Estimate]):
 
 def figures_of(estimates: Iterable[Estimate]) -> Figures:
     """Gather from estimates what is chosen by."""
-    means, ratios, methods = [], [], set()
-    for each in estimates:
+    means, ratios, methods, bounded = [], [], set(), set()
+    for at, each in enumerate(estimates):
         means.append(each.mean)
+        bounded |= {at} if each.bounds else set()
         ratios.append(math.nan if each.ratio is None else each.ratio)
         methods |= {ci.method for ci in (each.ci, each.ratio_ci) if ci is not None}
-    return Figures(means, ratios, methods)
+    return Figures(means, ratios, methods, bounded)
 
 
 def cells_of(estimates: Sequence[Estimate]) -> Sequence[Mapping[str, str]]:
@@ -344,8 +355,8 @@ class LevelsRatio:
     """Of the levels in one block."""
     n: int
     """Blocks that have both sides."""
-    ratio: float
-    """Geometric mean over the blocks (arithmetic where a ratio is 0)."""
+    ratio: float | None
+    """Geometric mean over the blocks (arithmetic where a ratio is 0); None where one of its sides is only a bound."""
     ci: Interval | None
     """Of the ratio; from 4 blocks up."""
     bound: Bound | None = None

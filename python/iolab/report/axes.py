@@ -107,6 +107,8 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words, *, mar
               only="!datum.marked", size=34, filled=False, strokeWidth=1.3),
         layer("points", "point", {**up("value"), **trial},
               only="datum.marked", size=46, shape=CROSS, stroke="var(--ink)", strokeWidth=1.6),
+        layer("means", "point", {**up("mean"), **colour, **mean}, only="datum.bound",
+              shape="arrow", size=320, filled=False, strokeWidth=1.8),
         layer("means", "point", {**up("mean"), **mean}, size=60, opacity=0),
     ])  # fmt: skip
 

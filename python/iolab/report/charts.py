@@ -127,11 +127,7 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
     decimals = numbers.estimate_decimals(estimate, by)
     reference = is_baseline(estimate.cell, drawn.run.plan.baseline)
     baseline = drawn.baselines.get(_free(estimate.cell, drawn.run)) if estimate.ratio is not None else None
-    change = (
-        words.table.baseline
-        if reference
-        else numbers.marked(numbers.change(estimate.ratio, None, words), estimate.ratio_bound, words)
-    )
+    change = words.table.baseline if reference else numbers.change(estimate.ratio, None, words)
     return {
         **label,
         "mean": finite(estimate.mean * by.factor),
@@ -143,6 +139,7 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
         ),
         "change": change if estimate.ratio is not None else "",
         "interval": numbers.interval(estimate.ci, by, words),
+        "bound": estimate.bounds > 0,
     }
 
 
@@ -170,8 +167,10 @@ def _spec(title: str, domain: tuple[float, float], names: Names) -> str:
               strokeDash=[3, 3], stroke="var(--muted)", strokeWidth=1),
         layer("means", "rule", {**rows, "x": across("low"), "x2": column("high"), "tooltip": mean},
               only="isValid(datum.low)", stroke="var(--accent)", strokeWidth=6, opacity=0.3, strokeCap="butt"),
-        layer("means", "tick", {**rows, "x": across("mean"), "tooltip": mean},
+        layer("means", "tick", {**rows, "x": across("mean"), "tooltip": mean}, only="!datum.bound",
               thickness=3, size=22, color="var(--accent)", opacity=1),
+        layer("means", "point", {**rows, "x": across("mean"), "tooltip": mean}, only="datum.bound",
+              shape="arrow", angle=90, size=420, filled=True, color="var(--accent)", opacity=1),
         layer("points", "point", {**rows, **every, "tooltip": trial},
               size=38, filled=False, stroke="var(--ink)", strokeWidth=1.2, opacity=0.8),
         layer("means", "text", {**beside, "text": column("text:N")},

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from iolab.analysis.bounds import LOWER_BOUND
 from iolab.analysis.types import Analysis, LevelsFigure, LevelsRatio, cell_key
 from iolab.experiment.experiment import LevelRatio
 from iolab.record.dimensions import Quantity
@@ -97,8 +98,10 @@ def _ratios_grid(ratios: Sequence[LevelsRatio], run: StoredRun, names: Names, mo
 
 
 def _ratio(each: LevelsRatio, names: Names) -> str:
+    if each.ratio is None:
+        return names.words.table.incomparable_names[LOWER_BOUND]
     if each.ci is None:
-        return numbers.marked(numbers.fixed(each.ratio, 2), each.bound, names.words)
+        return numbers.fixed(each.ratio, 2)
     decimals = max(2, numbers.decimals_measured((each.ci.high - each.ci.low) / 2, each.ratio))
     low, high = (numbers.fixed(end, decimals) for end in (each.ci.low, each.ci.high))
     return f"{numbers.fixed(each.ratio, decimals)} {names.words.interval.format(low=low, high=high)}"

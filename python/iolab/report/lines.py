@@ -198,6 +198,7 @@ def _mean(estimate: Estimate, by: numbers.Scale, names: Names) -> Row:
             numbers.quantity(estimate.mean, by, decimals, names.words), estimate.bounds > 0, names.words
         ),
         "interval": numbers.interval(estimate.ci, by, names.words),
+        "bound": estimate.bounds > 0,
     }
 
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Estimate, Interval
 from iolab.record.metric import LARGER
 from iolab.report.words import Words
@@ -170,13 +169,6 @@ def mean(estimate: Estimate, by: Scale, words: Words) -> str:
     """The mean of an estimate without its unit; at least that much, where some trials have only a lower bound."""
     text = figure(estimate.mean, by, estimate_decimals(estimate, by), words)
     return at_least(text, estimate.bounds > 0, words)
-
-
-def marked(text: str, bound: Bound | None, words: Words) -> str:
-    """Mark a figure by what it is of the truth: at least, at most, or as measured."""
-    if bound is None or text == words.none:
-        return text
-    return (words.at_least if bound is Bound.LEAST else words.at_most).format(figure=text)
 
 
 def change(ratio: float | None, ci: Interval | None, words: Words) -> str:

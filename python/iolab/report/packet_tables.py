@@ -74,9 +74,7 @@ def bits_grid(
 
 def _ratio(each: DirectionRatio, names: Names) -> list[str]:
     return [
-        names.words.none
-        if ratio is None
-        else numbers.marked(numbers.fixed(ratio, 2), each.bound, names.words)
+        names.words.none if ratio is None else numbers.fixed(ratio, 2)
         for ratio in (each.mean, each.min, each.max)
     ]
 

@@ -19,7 +19,7 @@ from iolab.report.environment import Fact, entries
 from iolab.report.names import Names
 from iolab.report.numbers import NBSP
 from iolab.report.packet_tables import BITS, bits_grid, direction_grid, factors_of, left_out, metrics_grid
-from iolab.report.sentences import capital
+from iolab.report.sentences import MOST_DETECTABLE, capital
 from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid
 from iolab.report.words import Words
@@ -311,7 +311,7 @@ def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
     if not lines and any(each.samples_read for each in found):
         lines.append(text.shared_none)
     lines += [
-        text.spread.format(
+        (text.spread if analysis.detectable[each.measure] <= MOST_DETECTABLE else text.spread_alone).format(
             measure=names.measure(each.measure),
             spread=numbers.percent(analysis.spread[each.measure]),
             detectable=numbers.percent(analysis.detectable[each.measure]),

@@ -105,8 +105,7 @@ def _figure(estimate: Estimate | None, by: numbers.Scale, run: StoredRun, words:
         )
     if is_baseline(estimate.cell, run.plan.baseline) or estimate.ratio is None:
         return text
-    change = numbers.marked(numbers.judged_estimate(estimate, words), estimate.ratio_bound, words)
-    return words.table.with_change.format(figure=text, change=change)
+    return words.table.with_change.format(figure=text, change=numbers.judged_estimate(estimate, words))
 
 
 def short_grids(grids: Sequence[Grid]) -> list[Grid]:

@@ -95,9 +95,9 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
             for value in (row.published, row.measured)
         )
         figures = [published, numbers.at_least(own, row.is_bound, words)]
-        times = _times(row.measured, row.published, words)
-        figures += [numbers.at_least(times, row.is_bound, words)] if with_ratio else []
-        ratio = numbers.marked(_percent(row.measured_ratio, words), row.ratio_bound, words)
+        times = words.none if row.is_bound else _times(row.measured, row.published, words)
+        figures += [times] if with_ratio else []
+        ratio = _percent(row.measured_ratio, words)
         ratio = words.table.incomparable_names.get(row.apart, row.apart) or ratio
         changes = [_percent(row.published_ratio, words), ratio]
         labels = [row.cell.get(name, "") for name in factors]

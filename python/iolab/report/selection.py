@@ -1,5 +1,6 @@
 """What fits into a report: of very many cells the ones that differ most, in the plan's order. CSV has them all."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
@@ -41,11 +42,11 @@ def choose(measure: str, metric: Quantity, estimates: Sequence[Estimate], most: 
 
 
 def weights(estimates: Sequence[Estimate]) -> list[tuple[float, float]]:
-    """How much each cell differs: from its baseline, else by its size."""
+    """How much each cell differs: from its baseline, else by its size. What is only a bound is kept, and not ranked."""
     figures = estimates.figures() if isinstance(estimates, CellEstimates) else figures_of(estimates)
     return [
-        (max(ratio, 1 / ratio) if ratio > 0 else 0.0, abs(mean))
-        for mean, ratio in zip(figures.means, figures.ratios, strict=True)
+        (math.inf if at in figures.bounded else max(ratio, 1 / ratio) if ratio > 0 else 0.0, abs(mean))
+        for at, (mean, ratio) in enumerate(zip(figures.means, figures.ratios, strict=True))
     ]
 
 

@@ -11,12 +11,15 @@ from iolab.report.names import Names
 from iolab.report.selection import Shown
 from iolab.report.watches import watch_lines
 from iolab.report.words import Words
+from iolab.report.words.summary import SummaryWords
 from iolab.statements.warnings import Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
 
 MOST_FINDINGS = 12
 """Sentences a summary may have and still be read."""
+MOST_DETECTABLE = 1.0
+"""A run that can only detect changes beyond a factor of two has too few blocks to tell anything [ratio]."""
 FUNCTIONAL_CODE = "emulated"
 """Code of the warning that a trial carries when its figures come from emulation."""
 
@@ -119,20 +122,23 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
         "change": _change(found, names.words),
         "measure": words.each_direction.format(measure=measure) if found.each_direction else measure,
         "conditions": conditions,
+        "under": f"{names.words.comma}{conditions}" if conditions else "",
         "detectable": numbers.percent(detectable) if detectable is not None else "",
     }
     if found.shown:
         more, less = (words.more_under, words.less_under) if conditions else (words.more, words.less)
         return (more if found.ratio >= 1 else less).format(**places)
-    measurable = detectable is None or max(found.ratio, 1 / found.ratio) >= 1 + detectable
-    if found.ci is not None and not found.ci.low <= 1 <= found.ci.high and measurable:
-        return (words.chance_under if conditions else words.chance).format(**places)
-    if found.ci is None:
-        return (words.untold_under if conditions else words.untold).format(**places)
-    plain, known = (
-        (words.same_under, words.same_under_detectable) if conditions else (words.same, words.same_detectable)
-    )
-    return (plain if detectable is None else known).format(**places)
+    return _not_shown(found, detectable, words).format(**places)
+
+
+def _not_shown(found: Finding, detectable: float | None, words: SummaryWords) -> str:
+    """Return the template for a change that is not counted as a difference: with the rule, where 0 is outside."""
+    if found.ci is None or (detectable is not None and detectable > MOST_DETECTABLE):
+        return words.untold
+    if found.ci.low <= 1 <= found.ci.high:
+        return words.same if detectable is None else words.same_detectable
+    small = detectable is not None and max(found.ratio, 1 / found.ratio) < 1 + detectable
+    return words.too_small if small else words.chance
 
 
 def _subject(found: Finding, names: Names) -> str:
@@ -215,8 +221,9 @@ def _loss(ends: tuple[float, float], names: Names) -> str:
 
 def _extent(estimates: CellEstimates, names: Names) -> str:
     words = names.words
-    means = estimates.figures().means
-    low, high = (estimates[end(range(len(means)), key=means.__getitem__)] for end in (min, max))
+    figures = estimates.figures()
+    means = figures.means
+    low, high = (estimates[at] for at in figures.ends)
     by = numbers.scale(low.metric.name, low.unit, means)
     places = {"measure": names.measure(low.measure), "metric": names.metric(low.metric)}
     if len(estimates) == 1:
@@ -267,8 +274,9 @@ def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | N
 
 def resolution(analysis: Analysis, measures: Sequence[str], names: Names) -> list[str]:
     """Say per measure how small a change this run could have shown."""
+    words = names.words.summary
     return [
-        names.words.summary.detectable.format(
+        (words.detectable if analysis.detectable[measure] <= MOST_DETECTABLE else words.undetectable).format(
             measure=names.measure(measure),
             detectable=numbers.percent(analysis.detectable[measure]),
             spread=numbers.percent(analysis.spread[measure]),

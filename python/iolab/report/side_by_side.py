@@ -99,7 +99,7 @@ def _part(cells: Sequence[CellComparison], named: Names) -> _Part:
     heads = [*map(named.factor, factors), text.a, text.b]
     rows = [
         (*(each.cell.get(factor, "") for factor in factors), *(column[index] for column in means),
-         numbers.marked(_change(each, words), each.ratio_bound, words), _compared(each, words))
+         _change(each, words), _compared(each, words))
         for index, each in enumerate(cells)
     ]  # fmt: skip
     metric = numbers.directed(head(named.metric(first.metric), by.unit, words), first.better, words)

@@ -272,7 +272,7 @@ def _row(
 ) -> ResultRow:
     decimals = numbers.estimate_decimals(estimate, by)
     reference = is_baseline(estimate.cell, run.plan.baseline)
-    written = numbers.marked(numbers.judged_estimate(estimate, words), estimate.ratio_bound, words)
+    written = numbers.judged_estimate(estimate, words)
     least, most = (
         numbers.figure(value, by, numbers.trial_decimals(value, by, decimals), words)
         for value in (estimate.min, estimate.max)

@@ -13,6 +13,7 @@ from iolab.analysis.compare import compare
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import LevelRatio, Summary
+from iolab.record.dimensions import Quantity
 
 BASE, EXACT, MIXED, ALL, BOTH = range(5)
 """Levels: the baseline, one that was measured, one with a bound in one block, one that is all bounds, and so again."""
@@ -57,12 +58,12 @@ def test_what_was_measured_stays_as_it_is(found: Analysis) -> None:
 
 @pytest.mark.parametrize(("level", "count", "least"), [(MIXED, 1, False), (ALL, 6, True)])
 def test_a_mean_with_a_bound_in_it_is_a_bound(found: Analysis, level: int, count: int, least: bool) -> None:
-    """It has no interval; the smallest trial is exact where an exact one is the smallest; the ratio is a bound."""
+    """It has no interval and no ratio; the smallest trial is exact where an exact one is the smallest."""
     one = at(found, level)
     assert (one.bounds, one.limited_by, one.least_is_bound) == (count, ("generator",), least)
     assert one.ci is None
     assert (one.ratio_bound, one.ratio_ci, one.p_value) == (Bound.LEAST, None, None)
-    assert one.ratio == pytest.approx(rate(level, 0) / rate(BASE, 0))
+    assert (one.ratio, one.apart) == (None, "lower-bound")
 
 
 def test_a_ratio_to_a_bound_is_at_most_that_and_of_two_bounds_there_is_none() -> None:
@@ -70,8 +71,18 @@ def test_a_ratio_to_a_bound_is_at_most_that_and_of_two_bounds_there_is_none() ->
     found = simulated({BASE: (1,), ALL: (1,)})
     assert at(found, EXACT).ratio_bound is Bound.MOST
     assert at(found, EXACT).ci is not None
+    assert at(found, EXACT).ratio is None
     assert (at(found, ALL).ratio, at(found, ALL).ratio_bound) == (None, None)
     assert at(found, BASE).ratio == 1.0
+
+
+def test_a_bound_is_neither_the_least_nor_the_largest_of_what_was_measured(found: Analysis) -> None:
+    """The level that is all bounds has the largest mean; of bounds alone there is nothing else to name."""
+    cells = found.estimates.by_metric["tcp", Quantity("forwarded_fps")]
+    low, high = cells.figures().ends
+    assert (cells[low].cell["card"], cells[high].cell["card"]) == ("a", "e")
+    every = simulated(dict.fromkeys(range(5), EVERY)).estimates.by_metric["tcp", Quantity("forwarded_fps")]
+    assert every.figures().ends == (0, 4)
 
 
 def test_effects_and_findings_do_without_bounds(found: Analysis) -> None:
@@ -84,7 +95,7 @@ def test_effects_and_findings_do_without_bounds(found: Analysis) -> None:
 
 
 def test_runs_are_compared_as_far_as_bounds_go(random: np.random.Generator) -> None:
-    """A bound over an exact rate is a bound, and neither has an interval."""
+    """A bound is in no ratio, and has no interval; what the ratio would be a bound of is kept."""
     runs = []
     for name, limits in (
         ("one", {BASE: (), EXACT: (1,), ALL: (1,)}),
@@ -102,6 +113,7 @@ def test_runs_are_compared_as_far_as_bounds_go(random: np.random.Generator) -> N
     cells = {one.cell["card"]: one for one in compared.cells}
     assert (cells["a"].ratio_bound, cells["a"].limited_b, cells["a"].ci) == (Bound.LEAST, ("receiver",), None)
     assert (cells["b"].ratio_bound, cells["b"].limited_a) == (Bound.MOST, ("receiver",))
+    assert (cells["a"].ratio, cells["b"].ratio) == (None, None)
     assert cells["c"].ci is not None
     assert (cells["d"].ratio, cells["d"].ratio_bound) == (None, None)
     assert [one.cells for one in compared.overall] == [1]
@@ -122,4 +134,4 @@ def test_figures_over_levels_are_bounds_where_a_level_is() -> None:
     assert (by_direction["both-ways"].limited_by, by_direction["both-ways"].ci) == (("line",), None)
     assert by_direction["one-way"].ci is not None
     (ratio,) = found.levels_ratios
-    assert (ratio.bound, ratio.ci) == (Bound.LEAST, None)
+    assert (ratio.ratio, ratio.bound, ratio.ci) == (None, Bound.LEAST, None)

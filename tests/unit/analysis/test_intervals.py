@@ -1,72 +1,70 @@
-"""Intervals of a mean, checked against scipy.stats and by their coverage of known truth."""
-
-from collections.abc import Callable
+"""Intervals of means: on the log scale where a quantity cannot be negative. Referee: scipy."""
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 from scipy import stats
+from tests.unit.analysis.conftest import make_run
 
-from iolab.analysis import intervals
-
-Floats = NDArray[np.float64]
-
-
-@pytest.mark.parametrize("n", [4, 5, 9, 30])
-def test_t_interval_is_that_of_scipy(n: int, random: np.random.Generator) -> None:
-    """Student's t interval agrees with scipy.stats.t.interval."""
-    samples = random.lognormal(3, 1, size=(5, n))
-    low, high = intervals.t_interval(samples)
-    expected = stats.t.interval(0.95, n - 1, samples.mean(axis=1), stats.sem(samples, axis=1))
-    np.testing.assert_allclose(np.array([low, high]), np.array(expected), rtol=1e-12)
+from iolab.analysis import analyse
+from iolab.analysis.intervals import interval_of_mean, log_interval
 
 
-@pytest.mark.parametrize("n", [4, 9])
-def test_t_p_value_is_that_of_scipy(n: int, random: np.random.Generator) -> None:
-    """The p-value of a mean of 0 agrees with scipy.stats.ttest_1samp."""
-    samples = random.normal(0.3, 1, size=(6, n))
-    np.testing.assert_allclose(
-        intervals.t_p_value(samples), stats.ttest_1samp(samples, 0, axis=1).pvalue, rtol=1e-10
-    )
+def test_a_log_interval_is_scipys_t_interval_of_the_mean_carried_to_the_log_scale() -> None:
+    """The delta method: the standard error of log m is that of m over m."""
+    samples = np.random.default_rng(4).lognormal(3, 0.6, (50, 6))
+    low, high = log_interval(samples)
+    mean, error = samples.mean(axis=1), stats.sem(samples, axis=1)
+    ends = stats.t.interval(0.95, 5, loc=np.log(mean), scale=error / mean)
+    assert np.allclose(np.log(low), ends[0])
+    assert np.allclose(np.log(high), ends[1])
 
 
-@pytest.mark.parametrize("n", [4, 6, 9, 10, 15, 30])
-@pytest.mark.parametrize("spread", ["normal", "log-normal"])
-def test_95_percent_intervals_cover_the_truth_in_95_percent(
-    n: int, spread: str, random: np.random.Generator
-) -> None:
-    """Of 4000 simulated cells, 93 to 97 % of the intervals hold the true mean, at a spread as rates have it."""
-    draw: dict[str, Callable[[], Floats]] = {
-        "normal": lambda: random.normal(1.0, 0.05, size=(4000, n)),
-        "log-normal": lambda: random.lognormal(-(0.1**2) / 2, 0.1, size=(4000, n)),
-    }
-    low, high = intervals.t_interval(draw[spread]())
-    assert np.mean((low <= 1) & (high >= 1)) == pytest.approx(0.95, abs=0.02)
+def test_where_the_scatter_is_small_it_is_students() -> None:
+    """Rates that scatter by 1 %: the ends differ by less than a hundredth of the width."""
+    samples = np.random.default_rng(5).normal(100, 1, 8)
+    found = interval_of_mean(samples, log_scale=True)
+    assert found is not None
+    ends = stats.t.interval(0.95, 7, loc=samples.mean(), scale=stats.sem(samples))
+    assert (found.low, found.high) == pytest.approx(ends, abs=0.01 * (ends[1] - ends[0]))
 
 
-@pytest.mark.parametrize("n", [5, 10])
-def test_equal_trials_give_an_interval_without_width(n: int) -> None:
-    """Where no trial differs, both ends are the mean."""
-    low, high = intervals.t_interval(np.full((2, n), 0.3))
-    np.testing.assert_allclose(low, 0.3, rtol=1e-15)
-    np.testing.assert_allclose(high, 0.3, rtol=1e-15)
+@pytest.mark.parametrize(("sigma", "blocks"), [(0.05, 4), (0.3, 4), (0.6, 5), (0.6, 10), (1.0, 10)])
+def test_it_holds_the_mean_at_least_as_often_as_students(sigma: float, blocks: int) -> None:
+    """20 000 experiments of lognormal rates: never below 0, and covering 95 % where the scatter is usual."""
+    random = np.random.default_rng(6)
+    samples = random.lognormal(0, sigma, (20_000, blocks))
+    truth = float(np.exp(sigma**2 / 2))
+    low, high = log_interval(samples)
+    plain = stats.t.interval(0.95, blocks - 1, loc=samples.mean(axis=1), scale=stats.sem(samples, axis=1))
+    held = np.mean((low <= truth) & (truth <= high))
+    by_student = np.mean((plain[0] <= truth) & (truth <= plain[1]))
+    assert (low > 0).all()
+    assert held >= by_student - 0.003
+    assert held >= (0.945 if sigma <= 0.3 else 0.88)
 
 
-def test_below_four_trials_there_is_no_interval() -> None:
-    """And one method from there on: what gives the interval gives the p-value."""
-    assert [intervals.interval_of_mean(np.linspace(1, 2, n)) is None for n in (1, 3, 4, 30)] == [
-        True, True, False, False,
-    ]  # fmt: skip
+def test_a_rate_that_scatters_widely_has_no_interval_below_zero() -> None:
+    """2.32 Gbit/s [-1, 5] says that the rate may be negative."""
+    rates = (0.3e9, 5e9, 0.4e9, 3.58e9)
+    records, plan = make_run({}, 4, lambda _, __, block: {"received_bps": (rates[block - 1], "bit/s")})
+    (found,) = analyse(records, plan).estimates
+    assert found.ci is not None
+    assert 0 < found.ci.low < found.mean < found.ci.high
+    assert found.ci.method == "t on the log scale"
 
 
-@given(arrays(float, st.integers(4, 12), elements=st.floats(-1, 1).map(lambda value: round(value, 3))))
-def test_an_interval_leaves_out_zero_where_its_p_value_is_below_five_percent(sample: Floats) -> None:
-    """They are two readings of one t statistic and cannot contradict each other."""
-    low, high = (float(end[0]) for end in intervals.t_interval(sample[None, :]))
-    p_value = float(intervals.t_p_value(sample[None, :])[0])
-    assume(abs(p_value - 0.05) > 1e-9)
-    assume(np.ptp(sample) > 0)
-    assert (p_value < 0.05) == (not low <= 0 <= high)
+def test_a_quantity_that_was_negative_keeps_students_interval() -> None:
+    """A difference of clocks may be on either side of 0."""
+    values = (-5.0, 3.0, 4.0, -1.0)
+    records, plan = make_run({}, 4, lambda _, __, block: {"offset_ns": (values[block - 1], "ns")})
+    (found,) = analyse(records, plan).estimates
+    assert found.ci is not None
+    assert (found.ci.method, found.ci.low < 0) == ("t", True)
+
+
+def test_trials_that_all_read_zero_have_the_interval_zero() -> None:
+    """A loss of nothing in every block; a logarithm of it there is not."""
+    records, plan = make_run({}, 4, lambda *_: {"loss_ratio": (0.0, "ratio")})
+    (found,) = analyse(records, plan).estimates
+    assert found.ci is not None
+    assert (found.ci.low, found.ci.high) == (0.0, 0.0)

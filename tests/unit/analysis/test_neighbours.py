@@ -33,13 +33,13 @@ def notes(share: float, seed: int) -> list[str]:
 
 
 def widenings(analysis: Analysis) -> list[float]:
-    """How many times as wide the intervals of means are as t's."""
+    """How many times as wide, on the log scale, the intervals of means are as they are alone."""
     found = []
     for each in analysis.estimates:
-        plain = interval_of_mean(np.array(each.values))
+        plain = interval_of_mean(np.array(each.values), log_scale=True)
         assert plain is not None
         assert each.ci is not None
-        found.append((each.ci.high - each.ci.low) / (plain.high - plain.low))
+        found.append(float(np.log(each.ci.high / each.mean) / np.log(plain.high / each.mean)))
     return found
 
 

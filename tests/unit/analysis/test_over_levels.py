@@ -51,7 +51,7 @@ def expected(statistic: Statistic, card: int, direction: int) -> np.ndarray:
 
 
 def test_mean_least_and_largest_are_of_the_levels_of_one_block() -> None:
-    """And their mean over the blocks has the t interval that scipy gives."""
+    """And their mean over the blocks has the t interval that scipy gives of its logarithm."""
     found = analysed(SUMMARY).levels_figures
     assert len(found) == 2 * 2 * 3
     for each in found:
@@ -59,9 +59,10 @@ def test_mean_least_and_largest_are_of_the_levels_of_one_block() -> None:
         blocks = expected(each.statistic, *place)
         assert each.values == pytest.approx(blocks)
         assert (each.mean, each.min, each.max) == pytest.approx((blocks.mean(), blocks.min(), blocks.max()))
-        low, high = stats.t.interval(0.95, 4, blocks.mean(), stats.sem(blocks))
+        error = stats.sem(blocks) / blocks.mean()
+        ends = np.exp(stats.t.interval(0.95, 4, np.log(blocks.mean()), error))
         assert each.ci is not None
-        assert (each.ci.low, each.ci.high) == pytest.approx((low, high))
+        assert (each.ci.low, each.ci.high) == pytest.approx(tuple(ends))
         assert (each.over, each.levels, set(each.cell)) == ("size", FACTORS["size"], {"card", "direction"})
 
 
@@ -126,4 +127,5 @@ def test_the_rate_of_each_direction_stands_beside_their_sum() -> None:
         next(each.ratio for each in found.levels_ratios if each.metric.name == metric)
         for metric in ("forwarded_fps", "forwarded_per_direction_fps")
     )
+    assert each_way is not None
     assert sums == pytest.approx(2 * each_way)

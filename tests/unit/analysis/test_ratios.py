@@ -129,6 +129,6 @@ def test_the_interval_of_a_ratio_is_of_its_logarithm(make_run: MakeRun, random: 
     found = pick(analyse(*make_run({"a": "xy"}, 10, rates(table), baseline={"a": "x"})).estimates, a="y")
     assert found.ci is not None
     assert found.ratio_ci is not None
-    assert (found.ci.method, found.ratio_ci.method) == ("t", "t on log ratios")
+    assert (found.ci.method, found.ratio_ci.method) == ("t on the log scale", "t on log ratios")
     assert found.ratio is not None
     assert found.ratio_ci.low < found.ratio < found.ratio_ci.high

@@ -72,7 +72,7 @@ def test_the_summary_cites_changes_with_their_intervals(made: Made) -> None:
     text = report.markdown(run, analysis, experiment, "1.2.3").replace("\\", "").replace("\u00a0", " ")
     assert re.search(r"MTU 9000 gives \+\d+ % \[\d+, \d+\] over 1500 for TCP\.", text)
     assert re.search(r"Offload off gives −5\d\.\d % \[−5\d\.\d, −5\d\.\d\] against on for TCP\.", text)
-    assert re.search(r"MTU 9000 makes no difference shown against 1500 for UDP", text)
+    assert re.search(r"MTU 9000 shows no difference from 1500 for UDP", text)
 
 
 def test_a_run_without_intervals_says_so(small: Made) -> None:
@@ -430,8 +430,17 @@ def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(mad
         least: sentences.finding(found, replace(analysis, detectable={"tcp": least}), names(FACTORS, EN))
         for least in (0.4, 0.2)
     }
-    assert "(this run shows only changes of 40" in told[0.4]
-    assert "among so many comparisons" in told[0.2]
+    assert "although 0 is outside the interval: the rule wants 40" in told[0.4]
+    assert "although 0 is outside the interval: the rule is for all comparisons" in told[0.2]
+
+
+def test_a_run_that_can_detect_only_huge_changes_has_too_few_blocks_to_tell(made: Made) -> None:
+    """Only changes of 35189 % or more: that is no information."""
+    _, analysis, _ = made
+    found = replace(analysis.findings[0], measure="tcp", ratio=1.3, ci=Interval(0.1, 9, "t"), shown=False)
+    coarse = replace(analysis, detectable={"tcp": 351.89}, spread={"tcp": 0.5})
+    assert "too few blocks to tell" in sentences.finding(found, coarse, names(FACTORS, EN))
+    assert all("35189" not in line for line in sentences.resolution(coarse, ("tcp",), names(FACTORS, EN)))
 
 
 def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:

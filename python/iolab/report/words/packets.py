@@ -108,6 +108,8 @@ class PacketWords:
     no_calibration: str
     spread: str
     """{measure} {spread} {detectable}"""
+    spread_alone: str
+    """{measure} {spread}"""
     at_load: str
     """{metric} {load}: a metric at one step."""
     at_load_of: str

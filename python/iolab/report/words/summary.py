@@ -13,15 +13,15 @@ class SummaryWords:
     less: str
     less_under: str
     same: str
-    same_under: str
-    untold: str
-    untold_under: str
+    """Those from here on have {under}: the conditions after a comma, or nothing."""
     same_detectable: str
     """With {detectable}."""
-    same_under_detectable: str
+    untold: str
+    """There is no interval, or only a change beyond MOST_DETECTABLE would be shown."""
+    too_small: str
+    """Its own interval excludes 0, and it is smaller than {detectable}."""
     chance: str
-    """Not shown although its own interval excludes none: one of many comparisons."""
-    chance_under: str
+    """Its own interval excludes 0, and it is one of many comparisons."""
     each_direction: str
     """{measure}, of which not the sum of the directions is compared but each."""
     range: str
@@ -51,6 +51,8 @@ class SummaryWords:
     """{low} {high}: a range of percentages."""
     detectable: str
     """{measure} {detectable} {spread}"""
+    undetectable: str
+    """{measure} {spread}: only a change beyond MOST_DETECTABLE would be shown."""
     functional: str
     """{measures}: the figures show that it works, not how fast."""
     change_without_interval: str

@@ -357,8 +357,6 @@ class Words:
     """{low} {high}"""
     at_least: str
     """{figure}: a figure that is only a lower bound."""
-    at_most: str
-    """{figure}: one that is only an upper bound."""
     better: str
     """{change}: one that is for the better."""
     worse: str
