@@ -133,7 +133,10 @@ def facts_of(stored: Mapping[str, Json]) -> Facts | None:
 
 
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """Return what makes this host another one than the stored facts tell of."""
+    """Return what makes this host another one than the stored facts tell of.
+
+    What an older version did not ask for is not among the stored facts, and so says nothing.
+    """
     then, today = _decisive(stored), _decisive(now)
     return [f"{name}: then {then[name]}, now {today[name]}" for name in then if then[name] != today.get(name)]
 
@@ -160,15 +163,15 @@ def _readiness(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
-    found = {name: facts.get(name) for name in DECISIVE}
+    found = {name: facts[name] for name in DECISIVE if name in facts}
     for group, names in (("settings", SETTINGS), ("hello", ("rootless",))):
         table = facts.get(group)
-        found |= {name: table.get(name) for name in names} if isinstance(table, dict) else {}
+        found |= {name: table[name] for name in names if name in table} if isinstance(table, dict) else {}
     known = facts.get("programs")
     found |= {name: known[name] for name in programs() if name in known} if isinstance(known, dict) else {}
     processors = facts.get("processors")
     if isinstance(processors, dict):
-        found |= {f"{name} of the processors": processors.get(name) for name in PROCESSORS}
+        found |= {f"{name} of the processors": processors[name] for name in PROCESSORS if name in processors}
     hosts = facts.get("hosts")
     for host, told in hosts.items() if isinstance(hosts, dict) else ():
         found |= {f"{name} of {host}": value for name, value in _decisive(told).items()}

@@ -97,3 +97,12 @@ def test_another_governor_makes_another_host_and_another_daemon_is_worth_a_word(
     ]
     assert changed_facts({}, now) == []
     assert changed_readiness({}, now) == []
+
+
+def test_a_setting_that_an_older_version_did_not_ask_for_says_nothing_against_a_host() -> None:
+    """One that is there and differs does; so does one that the kernel did not have."""
+    rmem, known = "/proc/sys/net/core/rmem_max", "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    now = {"hostname": "a", "settings": {rmem: "9", known: "reno bbr"}}
+    assert changed_facts({"hostname": "a", "settings": {rmem: "9"}}, now) == []
+    assert changed_facts({"settings": {rmem: "8"}}, now) == [f"{rmem}: then 8, now 9"]
+    assert changed_facts({"settings": {known: None}}, now) == [f"{known}: then None, now reno bbr"]
