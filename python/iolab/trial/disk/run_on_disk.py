@@ -31,7 +31,7 @@ END_GRACE_MS = 1_000
 END_LIMIT_S = 8.0
 """For a program to end: its grace, and what a killed one may take."""
 HUNG_LIMIT_S = 2.0
-"""The same where its disk has lost its server: in a guest it may wait for ever, and the guest is powered off."""
+"""The same where the servers of its disk were killed; its guest was powered off then."""
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 COMPLETED, IN_FLIGHT = (0, 4, 11, 15), 8
@@ -104,7 +104,7 @@ class ServersOfDisk:
 
     def end(self, silent: Server) -> None:
         """Kill their processes, because of the one that does not answer."""
-        end(self.site, servers_of(self.site, self.machine, self.disk), silent)
+        end(self.site, self.machine, servers_of(self.site, self.machine, self.disk), silent)
 
     def check_attached(self) -> None:
         """Look that a loop device is attached to its volume. Raises LabUnusable, AgentError."""
@@ -158,8 +158,9 @@ class Watchdog:
         self.progress = progress
 
     def is_to_ask(self, now_ns: int) -> bool:
-        """Whether the servers are to be asked now."""
+        """Whether the servers are to be asked now: every so often, and when the disk has stood still long enough."""
         due = now_ns - max(self.moved_ns, self.asked_ns) >= self.patience.ask_ns
+        due |= self.asked_ns < self.moved_ns + self.patience.still_ns <= now_ns
         self.asked_ns = now_ns if due else self.asked_ns
         return due
 

@@ -253,16 +253,22 @@ def _of_guest(site: Site, one: _Asked) -> Condition:
 # Ending -----------------------------------------------------------------------------------------------------
 
 
-def end(site: Site, servers: Sequence[Server], silent: Server) -> None:
+def end(site: Site, machine: str, servers: Sequence[Server], silent: Server) -> None:
     """Kill the processes behind a disk: what waits for them gets errors, and ends, which nothing else brings about.
 
-    `silent` is the one that does not answer. A guest that it is the kernel of is powered off, so that nobody waits for
-    its agent.
+    `silent` is the one that does not answer. Guests are powered off, so that nobody waits for their agents: the one
+    that it is the kernel of, and the one with the disk, where what waits may wait for ever.
     """
-    pending: list[Pending] = []
-    if isinstance(silent.about, GuestKernel) and (place := site.guests.get(silent.about.machine)) is not None:
-        asked = {"id": place.process, "signal": "KILL", "grace_ms": 0}
-        pending.append(site.agent_of(place.parent).begin("process.stop", asked))
+    kernel = kernel_of(site.lab, machine)
+    hung = [silent.about.machine] if isinstance(silent.about, GuestKernel) else []
+    hung += [kernel] if _is_guest(site.lab, kernel) and kernel not in hung else []
+    pending = [
+        site.agent_of(place.parent).begin(
+            "process.stop", {"id": place.process, "signal": "KILL", "grace_ms": 0}
+        )
+        for name in hung
+        if (place := site.guests.get(name)) is not None
+    ]
     pending += [
         site.agent_of(one.process.kernel).begin(
             "command.run", {"argv": ["sh", "-c", KILL_SERVER, one.process.pid_file, one.process.mark]}

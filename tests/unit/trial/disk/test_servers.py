@@ -1,10 +1,11 @@
 """Servers behind a disk are asked by what each of them is, and a program's failure is put down to what they answer."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from iolab.agent.client import Agent
+from iolab.agent.client import Agent, Refused
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, cells, parse
@@ -16,6 +17,7 @@ from iolab.statements.storage import (
     DiskIoFailed,
     DiskReattached,
     DiskServerFailed,
+    GuestKernel,
     IscsiTarget,
     NbdServer,
     NoReply,
@@ -28,9 +30,9 @@ from iolab.statements.storage import (
 )
 from iolab.trial.disk.causes import cause_of
 from iolab.trial.disk.own import Answer
-from iolab.trial.disk.servers import ask, condition_of, servers_of
+from iolab.trial.disk.servers import ask, condition_of, end, servers_of
 from iolab.trial.failed import LabUnusable
-from iolab.trial.lab_access import Site
+from iolab.trial.lab_access import GuestPlace, Site
 
 LAB = """
 title: Servers
@@ -40,6 +42,8 @@ lab:
   volumes: {v: {on: pc3, size: 64M%s}}
 measure: {it: {kind: disk, program: fio, on: pc2}}
 """
+RAN: list[tuple[tuple[str, ...], str | None]] = []
+"""What was run on the agent in memory."""
 IO_ERROR = (
     "fio, measuring: fio: io_u error on file /dev/iolab-v: Input/output error: write offset=4096, buflen=4096"
 )
@@ -74,7 +78,8 @@ def site_of(
             return Outcome(exit_status=1)
         return Outcome(stdout=file if backing is None else backing)
 
-    agent = Agent(FakeAgent(FakeHost(), programs=programs, clock=VirtualClock(now=1)))
+    RAN.clear()
+    agent = Agent(FakeAgent(FakeHost(ran=RAN), programs=programs, clock=VirtualClock(now=1)))
     text = LAB % (kinds[0], via, kinds[1], f", export: {export}" if export else "")
     setup = Resolver(experiment := parse(text, "test")).setup(next(cells(experiment)))
     site = Site(agent=agent, lab=setup.lab, topology=make_topology(setup.lab))
@@ -171,3 +176,30 @@ def test_what_a_disk_shows_is_the_cause(backing: str | None, free: str, output: 
 def test_a_disk_that_is_well_is_no_cause() -> None:
     """The program has failed by itself."""
     assert cause(site_of("local", ""), "fio, measuring: fio: unrecognized option") is None
+
+
+def test_guests_that_wait_for_a_disk_are_powered_off_and_so_is_the_one_that_hangs() -> None:
+    """The one with the disk, and the one whose kernel is the target; another guest goes on."""
+    site = site_of("kernel", "nvme-tcp", kinds=("vm", "vm"))
+    site = replace(site, guests={name: GuestPlace("", f"vm:{name}") for name in ("pc2", "pc3", "pc4")})
+    for place in site.guests.values():
+        site.agent.start(place.process, ("qemu",))
+    servers = servers_of(site, "pc2", site.lab.machines["pc2"].disks[0])
+    silent = next(one for one in servers if one.about == GuestKernel(machine="pc3"))
+    end(site, "pc2", servers, silent)
+    for name in ("pc2", "pc3"):
+        site.agent.start(f"vm:{name}", ("qemu",))  # the id is free: the process was ended
+    with pytest.raises(Refused):
+        site.agent.start("vm:pc4", ("qemu",))
+
+
+def test_the_processes_behind_a_disk_are_killed_by_their_pid_files() -> None:
+    """Target and storage daemon, each known by a word of its own."""
+    site = site_of("user", "iscsi")
+    servers = servers_of(site, "pc2", site.lab.machines["pc2"].disks[0])
+    end(site, "pc2", servers, servers[0])
+    asked = [argv[3:] for argv, _ in RAN if argv[:2] == ("sh", "-c")]
+    assert asked == [
+        ("/run/iolab-v.tgt.pid", "TGT_IPC_SOCKET=/run/iolab-v.tgt"),
+        ("/run/iolab-v.door.pid", "/run/iolab-v.door.pid"),
+    ]
