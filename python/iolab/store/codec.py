@@ -103,6 +103,7 @@ class TrialReader:
         self._heads: dict[tuple[str, int], list[Heads]] = {}
         self._cells: dict[tuple[str, ...], Mapping[str, str]] = {}
         self._unknown: dict[int, Heads] = {}
+        self._at_once = True
         self.oldest = TRIAL_SCHEMA
         """Oldest schema of the lines that were read."""
         self._in_effect: dict[tuple[object, ...], Mapping[str, Mapping[str, str]]] = {}
@@ -116,7 +117,7 @@ class TrialReader:
         """
         data = line.encode() if isinstance(line, str) else line
         version = version_of(data)
-        at_once = _at_once(data) if lacks_only_methods(data, version) else None
+        at_once = self._read_at_once(data) if lacks_only_methods(data, version) else None
         row = at_once or _decoded(_TRIAL, data, version, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
         self.oldest = min(self.oldest, version)
         heads = self._heads_of(row)
@@ -147,6 +148,15 @@ class TrialReader:
             result=result,
         )
 
+    def _read_at_once(self, line: bytes) -> _TrialLine | None:
+        """Return a line as one of today's schema; None: it is none, and so are those after it in the file."""
+        if self._at_once:
+            try:
+                return _TRIAL.decode(line)
+            except Malformed:
+                self._at_once = False
+        return None
+
     def _of_unknown_methods(self, heads: Heads) -> Heads:
         """Return the same heads with methods that are not known; those of equal lines are shared again."""
         of = id(heads)  # which `_heads` keeps
@@ -173,14 +183,6 @@ class TrialReader:
         except ValueError as error:
             raise Malformed(str(error)) from error
         return known[-1]
-
-
-def _at_once(line: bytes) -> _TrialLine | None:
-    """Return a line as one of today's schema; None: it is none."""
-    try:
-        return _TRIAL.decode(line)
-    except Malformed:
-        return None
 
 
 def _is_of(metric: Metric, of: Quantity, unit: str, better: str, method: Method) -> bool:

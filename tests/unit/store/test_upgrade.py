@@ -81,6 +81,8 @@ def test_a_line_of_schema_1_is_read_with_its_figures_to_the_digit() -> None:
             "thread_cpu_ratio[fw ksoftirqd/1]",
             Quantity("thread_cpu_ratio", Dimensions(role="kernel", machine="fw", thread="ksoftirqd/1")),
         ),
+        ("loss_ratio[1e-05 %]", Quantity("loss_ratio", Dimensions(load_ratio=1e-07))),
+        ("loss_ratio[1.2.3 %]", Quantity("loss_ratio", Dimensions(part="1.2.3 %"))),
         ("cpu_busy_ratio[all of them]", Quantity("cpu_busy_ratio", Dimensions(part="all of them"))),
     ],
 )

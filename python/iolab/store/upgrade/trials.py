@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from pydantic_core import SchemaValidator
@@ -92,7 +93,7 @@ sentences, and kind, direction and digest were not there."""
 WITHOUT_METHODS = 2
 """The last schema before metrics had the version of their method."""
 _UNITS = {"pps": "frame/s"}
-_LABELLED = re.compile(r"([^\[]*)\[(?:(?P<percent>[\d.e+-]+) %)?(?:^| ?)(.*)\]")
+_LABELLED = re.compile(r"([^\[]*)\[(?:(?P<percent>\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?) %)? ?(.*)\]")
 _THREAD_AT_PORT = re.compile(r"(generator|receiver|napi|arrivals)(?: ([^ ]+))?")
 _KERNEL_THREAD = re.compile(r"(?:([^ ]+) )?(ksoftirqd/\d+)")
 _GUEST_THREAD = re.compile(r"([^ .]+) (.+)")
@@ -150,7 +151,7 @@ def _quantity(labelled: str) -> Json:
     if (match := _LABELLED.fullmatch(labelled)) is None:
         return {"name": labelled}
     name, percent, rest = match.groups()
-    about: dict[str, Any] = {} if percent is None else {"load_ratio": float(percent) / 100}
+    about: dict[str, Any] = {} if percent is None else {"load_ratio": float(Decimal(percent) / 100)}
     if rest:
         about |= _ABOUT.get(name, _flow_or_machine)(rest)
     return {"name": name, "dimensions": about}
