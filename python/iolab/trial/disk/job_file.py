@@ -153,7 +153,9 @@ class _Reader:
             return
         if len(raw.encode(errors="replace")) > LONGEST_LINE:
             self._refuse(
-                number, f"{len(raw)} characters", f"at most {LONGEST_LINE} bytes, for fio cuts longer lines"
+                number,
+                f"{len(raw)} characters",
+                f"at most {LONGEST_LINE} bytes, because fio splits longer lines",
             )
             return
         line = re.split("[;#]", bare, maxsplit=1)[0].rstrip(BLANK)
@@ -169,15 +171,13 @@ class _Reader:
         name = line[1:-1]
         self.name, self.begin, self.options, self.written = name, number, {}, {}
         if not line.endswith("]") or not name.strip(BLANK) or re.search(r"[\[\]]", name):
-            self._refuse(
-                number, line, "[NAME] alone on its line", "write nothing but a comment behind the bracket"
-            )
+            self._refuse(number, line, "[NAME] alone on its line", "only a comment may follow the bracket")
         elif len(name) > LONGEST_NAME or not name.isprintable():
             self._refuse(
                 number, line[:LONGEST_NAME], f"a name of at most {LONGEST_NAME} printable characters"
             )
         elif name != GLOBAL and name.lower().startswith(GLOBAL):
-            allowed = "a name that does not begin with global: fio takes the section for [global]"
+            allowed = "a name that does not begin with global: fio reads such a section as [global]"
             self._refuse(number, line, allowed, "write [global], or another name")
 
     def _take_option(self, number: int, line: str) -> None:
@@ -185,16 +185,16 @@ class _Reader:
         word = word.rstrip(BLANK)
         key = KEYS["include"] if word.startswith("include") else key_of(word)
         if key is None:
-            self._refuse(number, line, "a key that iolab knows", f"see the table of keys: {DOCUMENTED}")
+            self._refuse(number, line, "a known key", f"see the table of keys: {DOCUMENTED}")
         elif key.name in self.replace:
             self.replaced.append(Replaced(self.name or "", key.name, value.strip(BLANK), key.instead))
             if key.use is Use.PASSED:
                 self.options[key.name] = OURS
         elif key.use is Use.SET and not (key.name in HARMLESS and value in HARMLESS[key.name]):
-            advice = f"write `replace: [{key.name}]` beside the job, or take the line out"
+            advice = f"write `replace: [{key.name}]` next to the job, or remove the line"
             self._refuse(number, line, f"{key.name} is set by iolab: {key.reason}", advice)
         elif key.use is Use.REFUSED:
-            self._refuse(number, line, f"no {key.name}: {key.reason}", "take the line out")
+            self._refuse(number, line, f"no {key.name}: {key.reason}", "remove the line")
         elif key.name == "new_group":
             self.grouped = True
         elif key.use is Use.PASSED:
@@ -205,10 +205,10 @@ class _Reader:
         assert values is not None
         instead = f", or `replace: [{key.name}]`" if key.instead else ""
         if key.name in self.written and key.name in ADDED_UP:
-            advice = f"take one of the lines {self.written[key.name]} and {number} out"
+            advice = f"remove line {self.written[key.name]} or line {number}"
             self._refuse(number, line, f"{key.name} once in a section", advice)
         elif value is not None and value[:1] in (" ", "\t"):
-            allowed = "no blank after =: fio takes it for a part of the value"
+            allowed = "no space after =: fio reads it as part of the value"
             self._refuse(number, line, allowed, f"write {key.name}={value.strip(BLANK)}")
         elif not (values.bare if value is None else value and values.pattern.fullmatch(value)):
             self._refuse(number, line, f"{key.name}: {values.allowed}", f"write one of these{instead}")
@@ -240,9 +240,7 @@ class _Reader:
                 JobProblem(f"{len(self.sections)} sections", allowed, "write [NAME] and its keys")
             )
         if self.grouped and any(one.is_on("exitall") for one in self.sections):
-            self.problems.append(
-                JobProblem("exitall and new_group", "one of them", "take one of the two out")
-            )
+            self.problems.append(JobProblem("exitall and new_group", "one of them", "remove one of the two"))
         if self.problems:
             raise JobFileError(self.problems)
         return JobFile(tuple(self.sections), tuple(self.replaced))
@@ -278,9 +276,9 @@ def _section_problems(section: Section, before: Collection[Section]) -> Iterator
             yield JobProblem(f"{place}: {key}={value}", f"{least} to {most}", f"write a smaller {key}")
     awaited = section.options.get("wait_for")
     if awaited is not None and sum(one.own_name == awaited for one in before) != 1:
-        allowed = "the name of one section before it"
+        allowed = "the name of exactly one earlier section"
         yield JobProblem(
-            f"{place}: wait_for={awaited}", allowed, "name each section differently, or write stonewall"
+            f"{place}: wait_for={awaited}", allowed, "give each section its own name, or use stonewall"
         )
     if section.is_on("time_based") and section.options.get("runtime") is None:
         yield JobProblem(

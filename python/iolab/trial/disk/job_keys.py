@@ -71,26 +71,26 @@ _PATTERN = r'(?:0x[0-9a-fA-F]{1,64}|-?[0-9]{1,10}|"[A-Za-z0-9 _.-]{1,64}"|%o)'
 
 SWITCH = _values("[01]", "nothing, 0 or 1", bare=True)
 BOOL = _values("[01]", "0 or 1")
-COUNT = _values(NUMBER, "a number, with k, m, g or t after it at most")
+COUNT = _values(NUMBER, "a whole number, optionally with k, m, g or t")
 COUNTS = _values(
     f"(?:{NUMBER})?{_THREE.format(f'(?:{NUMBER})?')}",
-    "up to three numbers with commas, for reads, writes and trims",
+    "up to three comma-separated numbers: reads, writes, trims",
 )
 RANGES = _values(
     f"{NUMBER}-{NUMBER}{_THREE.format(f'{NUMBER}-{NUMBER}')}", "up to three ranges: 4k-64k,1k-8k"
 )
 SPLITS = _values(
-    f"{_SPLIT}{_THREE.format(_SPLIT)}", "sizes and shares: 4k/60:64k/40, up to three with commas"
+    f"{_SPLIT}{_THREE.format(_SPLIT)}", "sizes and percentages: 4k/60:64k/40; up to three, comma-separated"
 )
-SIZE = _values(rf"{NUMBER}|100%|[1-9]?[0-9]%", "a size (64m), or a share of the measured size (50%)")
+SIZE = _values(rf"{NUMBER}|100%|[1-9]?[0-9]%", "a size (64m), or a percentage of the measured size (50%)")
 PLAIN_COUNT = _values("[0-9]{1,9}", "a whole number")
 SIGNED = _values("-?[0-9]{1,3}", "a whole number")
-TIME = _values(_TIME, "a whole number with us, ms, s, m, h or d; without a unit as fio has it")
-DELAY = _values(f"{_TIME}(?:-{_TIME})?", "a time, or two as 1s-5s")
+TIME = _values(_TIME, "a whole number with us, ms, s, m, h or d; fio's default unit without one")
+DELAY = _values(f"{_TIME}(?:-{_TIME})?", "a time, or a range: 1s-5s")
 DECIMAL = _values(_DECIMAL, "a number")
-CPUS = _values(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:[,:][0-9]{1,5}(?:-[0-9]{1,5})?)*", "numbers of CPUs: 0-3,6")
-DATA = _values(f"{_PATTERN}+", 'numbers (0xff) and "text" of letters, digits and blanks')
-JOB_NAME = _values(r"[^\x00-\x1f\x7f]+", "the name of a section before it")
+CPUS = _values(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:[,:][0-9]{1,5}(?:-[0-9]{1,5})?)*", "CPU numbers: 0-3,6")
+DATA = _values(f"{_PATTERN}+", 'numbers (0xff) and "text" of letters, digits and spaces')
+JOB_NAME = _values(r"[^\x00-\x1f\x7f]+", "the name of an earlier section")
 
 ENGINES = ("io_uring", "libaio", "psync", "pvsync", "pvsync2", "sync", "vsync", "posixaio", "mmap")
 """Of fio, those that read and write the file that they are given, and nothing else."""
@@ -167,18 +167,19 @@ _LEFT_OUT = (
     "block_error_percentiles error_dump"
 )
 
-_PLACE = "what is read and written is the disk of the lab, or a file of `size` bytes on it"
+_PLACE = "fio reads and writes the lab's disk, or a file of `size` bytes on it"
 _SET: tuple[tuple[str, str], ...] = (
     (_PLACE, ("filename directory filename_format unique_filename opendir nrfiles openfiles filesize file_service_type "
              "lockfile")),
-    ("the file is there before fio begins, and stays until the trial ends",
+    ("the file exists before fio starts and is kept until the trial ends",
      "allow_file_create create_on_open unlink unlink_each_loop"),
-    ("no file is written beside the measured one; iolab has logs of its own",
+    ("fio writes no other file; iolab uses its own logs",
      "write_bw_log write_lat_log write_iops_log write_hist_log verify_dump verify_state_save verify_state_load"),
-    ("no program is started; caches are emptied before the trial", "exec_prerun exec_postrun"),
-    ("the disk's scheduler stays as it is", "ioscheduler"),
-    ("fio runs as iolab starts it: user, groups and memory", "uid gid cgroup cgroup_weight cgroup_nodelete lockmem"),
-    ("buffers are of ordinary pages", "hugepage-size"),
+    ("no program is run; iolab drops caches before the trial", "exec_prerun exec_postrun"),
+    ("the disk's I/O scheduler is not changed", "ioscheduler"),
+    ("fio runs with the user, cgroup and memory that iolab sets",
+     "uid gid cgroup cgroup_weight cgroup_nodelete lockmem"),
+    ("buffers use normal pages", "hugepage-size"),
 )  # fmt: skip
 _INSTEAD: Mapping[str, str] = {
     "size": "the measure's `size`",
@@ -187,30 +188,30 @@ _INSTEAD: Mapping[str, str] = {
     "offset_increment": "0",
     "runtime": "the measure's `fio.each`",
     "ioengine": "the measure's `fio.engine`",
-    "cpus_allowed": "the CPUs that the machine has",
+    "cpus_allowed": "all CPUs of the machine",
     "mem": "malloc",
 }
 """Keys that are passed on, and may be replaced all the same."""
 
 _REFUSED: tuple[tuple[str, str], ...] = (
-    ("it replays a file of requests, whose places are not those of the lab",
+    ("it replays recorded requests, whose offsets and devices are not those of the lab",
      ("read_iolog read_iolog_chunked write_iolog replay_no_stall replay_redirect replay_scale replay_align "
      "replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters")),
-    ("it gives blocks of the disk back: they are read from no disk afterwards",
+    ("it discards blocks; later reads of them do not reach the disk",
      "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch"),
-    ("it writes until nothing fits, or makes the file longer", "fill_device file_append"),
-    ("it does no reads or writes", "create_only"),
-    ("it hides errors of the disk", "ignore_error"),
-    ("without them there are no figures", "stats"),
-    ("it may write to a disk that is in use", "allow_mounted_write"),
-    ("it is for zoned disks, and resets their zones",
+    ("it writes beyond the measured size", "fill_device file_append"),
+    ("it does no I/O", "create_only"),
+    ("it hides I/O errors", "ignore_error"),
+    ("without statistics there are no figures", "stats"),
+    ("it allows writes to a mounted disk", "allow_mounted_write"),
+    ("it is for zoned block devices, whose zones fio resets",
      ("zonecapacity read_beyond_wp max_open_zones job_max_open_zones ignore_zone_limits zone_reset_threshold "
      "zone_reset_frequency")),
-    ("it changes what the file's sizes mean", "kb_base"),
-    ("it is a program of fio's own with files of its own", "profile"),
-    ("no disk of a lab keeps to it", "atomic"),
-    ("another file is read in its place", "include"),
-    ("it is of an engine that does not read and write a disk",
+    ("it changes the meaning of size suffixes", "kb_base"),
+    ("it runs a built-in benchmark with its own files", "profile"),
+    ("the lab's disks do not support atomic writes", "atomic"),
+    ("it reads another file", "include"),
+    ("it belongs to an engine that does not do disk I/O",
      "hostname port listen protocol cmd_type force_async program arguments grace_time std_redirect"),
 )  # fmt: skip
 ALIASES: Mapping[str, str] = {
@@ -257,14 +258,14 @@ def with_table(page: str) -> str:
 
 
 def _table() -> Iterator[str]:
-    yield "| keys | iolab | values, or why |"
+    yield "| keys | what iolab does | accepted values, or the reason |"
     yield "|---|---|---|"
     rows: dict[tuple[Use, str], list[str]] = {}
     for key in KEYS.values():
         text = (
             key.values.allowed
             if key.values is not None
-            else key.reason or "a row for each section, whatever it says"
+            else key.reason or "iolab reports each section itself: the value has no effect"
         )
         rows.setdefault((key.use, text), []).append(f"`{key.name}`{'*' if key.name in _INSTEAD else ''}")
     for (use, text), names in rows.items():

@@ -64,7 +64,7 @@ def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
         ("[a;b]\nrw=read\n", "alone on its line"),
         ("[globalwrite]\nrw=read\n[a]\n", "does not begin with global"),
         ("[Global]\nrw=read\n[a]\n", "does not begin with global"),
-        ("[a]\nbssplit=4k/50:8k/50\nbssplit=4k/10:8k/90\n", "take one of the lines 2 and 3 out"),
+        ("[a]\nbssplit=4k/50:8k/50\nbssplit=4k/10:8k/90\n", "remove line 2 or line 3"),
         ("[a]\nbs= 4k\n", "write bs=4k"),
         ("[a]\nrw = read\n", "write rw=read"),
         ("[a]\nrw=read\x00filename=/x\n", "control characters"),
