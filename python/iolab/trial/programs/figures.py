@@ -44,6 +44,11 @@ _BEGAN = re.compile(
     r"|(?:\A|[\s=:(\[{,;\"'|<>~])(?:[-\u2212\u2013]\.?|\.)\Z"
 )
 """What precedes a group that begins within a number, its sign included. A minus after a letter or digit is a dash."""
+_DOTTED = re.compile(r"[0-9.]{0,64}\Z"), re.compile(r"[0-9.]{0,64}")
+_PARTS = re.compile(r"\.?[0-9]+(?:\.[0-9]+){2,}\.?")
+"""Digits with two dots or more: a version or an address, whose parts are numbers of their own."""
+_THOUSANDS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3})+")
+"""Digits in threes, as some languages write thousands."""
 _AROUND = re.compile(r"\S{0,16}\Z"), re.compile(r"\S{0,16}")
 """Text before and after a number that messages show with it."""
 _CONTEXT = 256
@@ -165,6 +170,8 @@ def _is_cut(match: "regex.Match[str]", output: str, ended: int) -> bool:
     """
     begin, end = match.span(_group(match))
     text = match[_group(match)]
+    if _is_part(output, begin, end):
+        return False
     if text[-1:].isdigit() or text[-1:] == ".":
         after = _GOES_ON.match(output, end)
         if after is not None and (after[0][0] not in "xX" or text == "0"):
@@ -226,3 +233,13 @@ def _number(name: str, value: object) -> float:
 @cache
 def _compiled(pattern: str) -> "regex.Pattern[str]":
     return regex.compile(pattern, regex.MULTILINE)
+
+
+def _is_part(output: str, begin: int, end: int) -> bool:
+    """Whether a group is a whole part of a version or an address: 12 of 6.12.95, 1 of 198.18.0.1."""
+    before, after = _DOTTED
+    ahead, behind = before.search(output, max(0, begin - 64), begin), after.match(output, end)
+    left, right = ahead[0] if ahead else "", behind[0] if behind else ""
+    whole = (left + output[begin:end] + right).strip(".")
+    ends = left[-1:] in ("", ".") and right[:1] in ("", ".")
+    return ends and _PARTS.fullmatch(whole) is not None and _THOUSANDS.fullmatch(whole) is None

@@ -85,7 +85,7 @@ def test_a_percentage_is_scaled_to_a_ratio() -> None:
      ("x 1.5e+06 ops", r"\+(\d+)"), ("drift -5", r"(\d+)"), ("drift=-5", r"(\d+)"), ("drift -5", r"-(\d+)"),
      ("drift \u22125", r"(\d+)"), ("12.5", r"(\d+)"), ("12.5", r"\.(\d+)"), ("12.5", r"^(\d)"), ("1_000", r"^(\d+)"),
      ("1'234", r"^(\d+)"), ("1\u202f234", r"(\d+)$"), ("0x1f", r"^(\d)"), ("took .5", r"(\d+)"), ("1,5 ms", r"^(\d+)"),
-     ("12\uff13", r"([0-9]+)"), ("rate 1,234", r"rate (\d+)\D")],
+     ("12\uff13", r"([0-9]+)"), ("rate 1,234", r"rate (\d+)\D"), ("1.234.567", r"^(\d+)")],
 )  # fmt: skip
 def test_a_pattern_that_cuts_a_number_is_an_error(output: str, pattern: str) -> None:
     """The part would look like a figure, and be wrong by any factor."""
@@ -97,7 +97,8 @@ def test_a_pattern_that_cuts_a_number_is_an_error(output: str, pattern: str) -> 
     [("5,123,7", r"^\d+,(\d+),", 123.0), ("5,123,7", r"^(\d+),", 5.0), ("range 3-5", r"-(\d+)", 5.0),
      ("fio-3.33", r"-([\d.]+)", 3.33), ("took 12.", r"(\d+)", 12.0), ("a=12,b=3", r"a=(\d+)", 12.0),
      ("p99 7", r"p(\d+)", 99.0), ("[1:30]", r"\[(\d+)", 1.0), ("drift -5", r"drift (\S+)", -5.0),
-     ("1.5e+06 ops", r"(\S+) ops", 1.5e6), ("+5", r"(\d+)", 5.0), ("2026-11-25", r"-(\d+)-", 11.0)],
+     ("1.5e+06 ops", r"(\S+) ops", 1.5e6), ("+5", r"(\d+)", 5.0), ("2026-11-25", r"-(\d+)-", 11.0),
+     ("6.12.95+deb12", r"^6[.](\d+)", 12.0), ("sees 198.18.0.1/run", r"198.18.0.(\d+)", 1.0)],
 )  # fmt: skip
 def test_a_whole_number_beside_other_text_is_a_figure(output: str, pattern: str, number: float) -> None:
     """A comma that the pattern asks for separates columns, and a dash after a letter or digit is no sign."""
