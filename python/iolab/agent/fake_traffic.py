@@ -283,6 +283,7 @@ class FakeTraffic:
         return {
             "ways": [counts, counts],
             "does": does,
+            "does_since_ns": now_ns,
             "stalls": stalls,
             "carried": {"path": "simulated"},
             "begin_ns": now_ns,
@@ -325,6 +326,6 @@ def _histogram_of(counts: Mapping[int, int]) -> dict[str, Json]:
 
 WIRE_COUNTS = (
     "arrived_frames", "copied_frames", "left_frames", "refused_frames", "no_room_frames", "held_frames",
-    "corrupted_frames", "marked_frames", "late_frames", "very_late_frames", "latest_ns", "slipped_ns",
+    "corrupted_frames", "marked_frames", "late_frames", "very_late_frames", "latest_ns", "slipped_ns", "passed_bytes",
     "spared_frames",
 )  # fmt: skip
