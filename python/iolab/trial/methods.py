@@ -124,7 +124,7 @@ METHODS: tuple[MetricMethod, ...] = (
         code=("iolab.trial.packets.figures:mean_loss", "iolab.record.search:LoadResult", *_LOAD),
     ),
     MetricMethod(
-        name="frame-latency", metrics=("latency_*_ns",), kinds=("load-curve", "latency"),
+        name="frame-latency", metrics=("latency_*_ns",), kinds=("load-curve", "latency"), version=2,
         code=(
             "iolab.trial.packets.figures:latency_metrics", "iolab.trial.histograms:summary",
             "iolab.trial.histograms:merged", *_HISTOGRAM, *_SENT, *_RECEIVED,
@@ -147,7 +147,7 @@ METHODS: tuple[MetricMethod, ...] = (
         ),
     ),
     # of round trips
-    MetricMethod(name="ping-rtt", metrics=("rtt_*_ns", "round_trips_per_min"), kinds=("ping",), code=_PING),
+    MetricMethod(name="ping-rtt", metrics=("rtt_*_ns", "round_trips_per_min"), kinds=("ping",), version=2, code=_PING),
     MetricMethod(name="ping-loss", metrics=("loss_ratio",), kinds=("ping",), code=_PING),
     MetricMethod(
         name="ping-counts", metrics=("requests_sent", "duplicate_answers", "reordered_answers"), kinds=("ping",),
@@ -158,7 +158,7 @@ METHODS: tuple[MetricMethod, ...] = (
     ),
     MetricMethod(
         name="transaction-latency", metrics=("transaction_*_ns", "connect_*_ns", "round_trips_per_min"),
-        kinds=("rr",), code=_TRANSACTIONS,
+        kinds=("rr",), version=2, code=_TRANSACTIONS,
     ),
     MetricMethod(name="transaction-loss", metrics=("loss_ratio",), kinds=("rr",), code=_TRANSACTIONS),
     # of disks

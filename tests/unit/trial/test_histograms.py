@@ -1,12 +1,13 @@
 """Histograms: quantiles never flatter, and merging forgets nothing."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from iolab.agent.traffic import (
     Histogram,
 )
-from iolab.trial.histograms import last_of, merged, quantile, summary
+from iolab.trial.histograms import even_quantile, last_of, merged, quantile, summary
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
 
@@ -19,6 +20,32 @@ def test_a_quantile_is_never_below_the_truth_and_at_most_1_in_128_above(
     found = histogram(values)
     truth = sorted(values)[max(1, -int(-share * len(values) // 1)) - 1]
     assert truth <= (quantile(found, share) or 0) <= truth * (1 + 1 / 128) + 1
+
+
+@given(st.lists(st.integers(0, 2**36), min_size=1, max_size=200), st.floats(0.01, 1.0))
+def test_an_even_quantile_is_within_1_in_128_of_the_truth_and_of_what_was_seen(
+    values: list[int], share: float
+) -> None:
+    """On both sides; the largest value is exact."""
+    found = histogram(values)
+    truth = sorted(values)[max(1, -int(-share * len(values) // 1)) - 1]
+    shown = even_quantile(found, share)
+    assert shown is not None
+    assert abs(shown - truth) <= truth / 128 + 1
+    assert min(values) <= shown <= max(values)
+    assert even_quantile(found, 1.0) == max(values)
+
+
+@pytest.mark.parametrize("delay_ns", [1_000_000, 2_041_000, 2_047_000, 50_000_000])
+def test_on_a_constant_path_the_median_is_not_above_the_mean_by_a_bucket(delay_ns: int) -> None:
+    """Times scatter by 2 us evenly, where a bucket is up to 262 us wide: both are the same to a few hundred ns."""
+    found = histogram([delay_ns + scatter for scatter in range(-1_000, 1_000)])
+    mean, median = found.sum / found.count, even_quantile(found, 0.5)
+    assert median is not None
+    assert abs(median - mean) < 300
+    short = summary(found)
+    assert short is not None
+    assert short.p50 == round(median)
 
 
 @given(st.lists(st.integers(0, 2**20), max_size=50), st.lists(st.integers(0, 2**20), max_size=50))

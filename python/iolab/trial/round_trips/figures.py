@@ -8,7 +8,7 @@ from iolab.record.metric import Metric
 from iolab.record.series import Series, series
 from iolab.statements.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
 from iolab.statements.warnings import Warning
-from iolab.trial.histograms import quantile
+from iolab.trial.histograms import even_quantile, quantile
 from iolab.trial.round_trips.requests import NS_PER_S, ProbesReport, Slice, TransactionsReport
 
 SHORT_RATIO = 0.01
@@ -100,7 +100,7 @@ def _times(name: str, found: Histogram) -> Iterator[Metric]:
     if not found.count or found.min is None or found.max is None:
         return
     for word, share in QUANTILES.items():
-        yield Metric(f"{name}_{word}_ns", "ns", float(quantile(found, share) or 0))
+        yield Metric(f"{name}_{word}_ns", "ns", even_quantile(found, share) or 0.0)
     yield Metric(f"{name}_mean_ns", "ns", found.sum / found.count)
     yield Metric(f"{name}_min_ns", "ns", float(found.min))
     yield Metric(f"{name}_max_ns", "ns", float(found.max))
