@@ -30,33 +30,54 @@ def merged(histograms: Sequence[Histogram]) -> Histogram:
 def quantile(histogram: Histogram, share: float) -> int | None:
     """Return the upper edge of the bucket that holds the rank: never below the truth, at most 1/128 above."""
     found = _bucket_of(histogram, share)
-    return None if found is None else found[1]
+    return None if found is None else _edges(histogram, found[0])[1]
 
 
 def even_quantile(histogram: Histogram, share: float) -> float | None:
-    """Return the value of the rank, as if those of its bucket lay evenly in it: at most 1/128 above or below.
+    """Return the value of the rank by its place in its bucket: at most 1/128 above or below the truth.
 
-    On a path where all times are nearly the same it agrees with their mean; the upper edge is above it.
+    The values of a bucket are taken to lie evenly on both sides of their mean. Where most values are in one bucket,
+    their mean follows from the sum of all; elsewhere it is the middle. So on a path where all times are nearly the
+    same the median agrees with the mean, wherever the edges of the bucket are.
     """
     found = _bucket_of(histogram, share)
     if found is None:
         return None
-    first, last, part = found
-    return first + (last - first) * part
+    low, part = found
+    first, last = _edges(histogram, low)
+    middle = _mean_in(histogram, low)
+    if part <= 0.5:
+        return first + (middle - first) * part * 2
+    return middle + (last - middle) * (part * 2 - 1)
 
 
-def _bucket_of(histogram: Histogram, share: float) -> tuple[int, int, float] | None:
-    """Return the bucket of a rank: its least and largest value, within what was seen, and how far in the rank is."""
-    if not histogram.count or histogram.min is None or histogram.max is None:
+def _bucket_of(histogram: Histogram, share: float) -> tuple[int, float] | None:
+    """Return the bucket that holds a rank, and the place of the rank in it, from 0 to 1."""
+    if not histogram.count or histogram.max is None:
         return None
     rank = max(1, -int(-share * histogram.count // 1))
     passed = 0
     for low, count in histogram.buckets:
         if passed + count >= rank:
-            first, last = max(low, histogram.min), min(last_of(low), histogram.max)
-            return first, last, 1.0 if rank == histogram.count else (rank - passed - 0.5) / count
+            return low, 1.0 if rank == histogram.count else (rank - passed - 0.5) / count
         passed += count
-    return histogram.max, histogram.max, 1.0
+    return histogram.max, 1.0
+
+
+def _edges(histogram: Histogram, low: int) -> tuple[int, int]:
+    """Return the least and the largest value of a bucket, as far as such were seen."""
+    least, most = histogram.min or 0, histogram.max or 0
+    return max(low, least), max(least, min(last_of(low), most))
+
+
+def _mean_in(histogram: Histogram, low: int) -> float:
+    """Return the mean of the values of a bucket."""
+    first, last = _edges(histogram, low)
+    count = dict(histogram.buckets).get(low, 0)
+    if 2 * count <= histogram.count or histogram.above:
+        return (first + last) / 2
+    others = sum(sum(_edges(histogram, one)) / 2 * many for one, many in histogram.buckets if one != low)
+    return min(max(first, (histogram.sum - others) / count), last)
 
 
 def last_of(low: int) -> int:
