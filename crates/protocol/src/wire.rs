@@ -211,6 +211,9 @@ pub struct WayCounts {
     /// By how much the times of spaced frames were shifted, because the thread could not keep them: the rate lost as much [ns].
     #[serde(default)]
     pub slipped_ns: u64,
+    /// By how much the line fell short of its rate while frames waited for the thread, whose times had come [ns of the line].
+    #[serde(default)]
+    pub short_ns: u64,
     /// Of the lost frames, those that were copies: their originals went on.
     #[serde(default)]
     pub lost_copies_frames: u64,

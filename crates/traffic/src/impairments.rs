@@ -29,6 +29,11 @@ pub fn chain(impairments: &[Impairment], seed: u64, start: Nanos) -> Result<Chai
     Ok(Chain::new(stages.collect::<Result<Vec<_>, _>>()?))
 }
 
+/// What the way at `index` of a wire draws from.
+pub const fn seed_of_way(seed: u64, index: u64) -> u64 {
+    Random::of_part(seed, u64::MAX - index).next_u64()
+}
+
 /// What each stage draws from: a part of `seed` by its kind, and by which of that kind it is. Other stages may come and go without
 /// a change of what this one draws.
 pub fn stage_seeds(kinds: &[&str], seed: u64) -> Vec<u64> {

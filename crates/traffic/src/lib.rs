@@ -28,6 +28,7 @@ mod wire;
 
 pub use capture::{start_capture, RunningCapture};
 pub use device::RunningDevice;
+pub use impairments::{chain, seed_of_way, stage_seeds};
 pub use iolab_port::Arrival;
 pub use ports::{attached_program, OpenPort};
 pub use set::PortSet;

@@ -48,6 +48,8 @@ class WayCounts:
     """The longest such time, since the wire was made [ns]."""
     slipped_ns: Count = 0
     """By how much the times of spaced frames were shifted: the rate lost as much [ns]."""
+    short_ns: Count = 0
+    """By how much the line fell short of its rate while frames waited for the thread [ns of the line]."""
     unread_frames: Count = 0
     """Frames that left the interface, as it counts, and were lost before they came in."""
     lost_copies_frames: Count = 0

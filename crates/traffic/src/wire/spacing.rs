@@ -22,6 +22,7 @@ pub struct Spacing {
     catch_up: CatchUp,
     /// By how much frames were shifted since one left.
     slipped: Nanos,
+    short: Shortfall,
 }
 
 impl Spacing {
@@ -43,7 +44,12 @@ impl Spacing {
             }
             _ => CatchUp::default(),
         };
-        Ok(Some(Self { classes, catch_up, slipped: Nanos::ZERO }))
+        let rate_bps = impairments.iter().find_map(|one| match one {
+            Impairment::Pacer { rate_bps, .. } => Some(*rate_bps),
+            _ => None,
+        });
+        let short = Shortfall::of(rate_bps.unwrap_or(1));
+        Ok(Some(Self { classes, catch_up, slipped: Nanos::ZERO, short }))
     }
 
     /// The class of a frame; none where no filter fits and there is no default.
@@ -69,6 +75,111 @@ impl Spacing {
     /// A frame left; by how much it was shifted before.
     pub fn left(&mut self, frame: &Passing, now: Nanos) -> Nanos {
         self.catch_up.left(frame, now);
+        self.short.left(frame, now);
         std::mem::take(&mut self.slipped)
+    }
+
+    /// What the line could have sent more while frames were waiting for the thread, since the pacer began [ns of the line].
+    pub fn short_ns(&self) -> u64 {
+        self.short.ns()
+    }
+}
+
+/// How far what leaves falls short of the pace while the thread is behind: frames of a class leave further apart than they
+/// should although others, whose times have come, wait for the thread.
+#[derive(Debug)]
+struct Shortfall {
+    rate_bps: u64,
+    settled_ns: u64,
+    classes: Vec<Behind>,
+}
+
+/// Of one class.
+#[derive(Debug, Clone, Default)]
+struct Behind {
+    /// When the last frames left.
+    left: [Nanos; Self::FRAMES],
+    count: usize,
+    /// Of the time in which the thread is behind: what its frames took too long, what was caught up taken off.
+    open_ns: i64,
+}
+
+impl Behind {
+    /// The thread is behind when so many frames left after the time of a frame and before it.
+    const FRAMES: usize = 8;
+}
+
+impl Shortfall {
+    const fn of(rate_bps: u64) -> Self {
+        Self { rate_bps: if rate_bps == 0 { 1 } else { rate_bps }, settled_ns: 0, classes: Vec::new() }
+    }
+
+    fn left(&mut self, frame: &Passing, now: Nanos) {
+        let Some(class) = frame.class.map(usize::from) else { return };
+        if self.classes.len() <= class {
+            self.classes.resize(class + 1, Behind::default());
+        }
+        let line_ns = u64::from(frame.frame_bytes) * 8 * 1_000_000_000 / self.rate_bps;
+        let own = &mut self.classes[class];
+        let (place, last) = (own.count % Behind::FRAMES, (own.count + Behind::FRAMES - 1) % Behind::FRAMES);
+        if own.count >= Behind::FRAMES && frame.at <= own.left[place] && frame.takes_ns > 0 {
+            let gap_ns = now.since(own.left[last]).0;
+            let takes_ns = u64::from(frame.takes_ns);
+            let over = i128::from(gap_ns) - i128::from(takes_ns);
+            // A class below the rate of the line leaves the rest of it to others.
+            let of_line = over * i128::from(line_ns) / i128::from(takes_ns);
+            own.open_ns = own.open_ns.saturating_add(i64::try_from(of_line).unwrap_or(i64::MAX));
+        } else {
+            self.settled_ns += u64::try_from(own.open_ns).unwrap_or(0);
+            own.open_ns = 0;
+        }
+        own.left[place] = now;
+        own.count += 1;
+    }
+
+    fn ns(&self) -> u64 {
+        let open = self.classes.iter().map(|own| u64::try_from(own.open_ns).unwrap_or(0));
+        self.settled_ns + open.sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: u32 = 1250;
+    const TAKES: u64 = 10_000;
+
+    /// Frames of 10 us each at 1 Gbit/s, due and leaving at these times [us]: what the line fell short by [us].
+    fn short_us(times: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+        let mut short = Shortfall::of(1_000_000_000);
+        for (due_us, left_us) in times {
+            let frame = Passing::new(0, FRAME, Nanos::from_micros(due_us));
+            let takes_ns = u32::try_from(TAKES).unwrap();
+            short.left(&Passing { class: Some(0), takes_ns, ..frame }, Nanos::from_micros(left_us));
+        }
+        short.ns() / 1_000
+    }
+
+    #[test]
+    fn a_thread_that_sends_at_half_the_pace_is_short_by_half() {
+        // The sender waits for answers: no more than 100 frames are under way, and each is due when it comes.
+        let closed = (0..10_000).map(|id| ((id * 20_u64).saturating_sub(2_000), id * 20));
+        assert!((99_000..=100_000).contains(&short_us(closed)));
+        // The sender does not wait: what is due goes on at the pace.
+        let open = (0..10_000).map(|id| (id * 10, id * 20));
+        assert!((99_000..=100_000).contains(&short_us(open)));
+    }
+
+    #[test]
+    fn a_pacer_that_keeps_its_pace_or_that_nobody_fills_is_not_short() {
+        assert_eq!(short_us((0..10_000).map(|id| (id * 10, id * 10 + 3))), 0);
+        // A tenth of the pace, by a thread that sleeps for 0.7 ms again and again: all that is offered leaves.
+        let drowsy = (0..10_000).map(|id| (id * 100, (id / 7 + 1) * 700 + id % 7 * 8));
+        assert_eq!(short_us(drowsy), 0);
+        // A stall of 10 ms, caught up at 5/4 of the pace.
+        let stalled = (0..10_000)
+            .map(|id| (id * 10, if id < 1_000 { id * 10 } else { (id * 10).max(20_000 + (id - 1_000) * 8) }));
+        assert_eq!(short_us(stalled), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! One way of a wire: frames are decided on one by one, and what leaves together is carried together.
 
 use iolab_engine::impairment::{Chain, Outcome, Passing};
-use iolab_engine::{Nanos, Random};
+use iolab_engine::Nanos;
 use iolab_frame::{
     finish, is_about_neighbours, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES,
 };
@@ -15,7 +15,7 @@ use super::lead::Lead;
 use super::spacing::{Spacing, CALL};
 use crate::faults::bad_params;
 use crate::held::Held;
-use crate::impairments::{chain, stage_seeds};
+use crate::impairments::{chain, seed_of_way, stage_seeds};
 
 /// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB [bytes].
 const MOST_READ_BYTES: usize = TAP_HEADER_BYTES + 22 + 65_536;
@@ -88,6 +88,11 @@ impl Does {
         spacing.as_mut().map_or(Nanos::ZERO, |spacing| spacing.slip(held, now))
     }
 
+    /// What the line fell short by while frames waited for the thread [ns].
+    fn short_ns(&self) -> u64 {
+        self.spacing.as_ref().map_or(0, Spacing::short_ns)
+    }
+
     /// When the first of the frames that are decided on leaves.
     fn leaves(&self) -> Option<Nanos> {
         self.spacing.as_ref().map_or_else(|| self.held.due(), |spacing| spacing.due(&self.held))
@@ -97,11 +102,6 @@ impl Does {
     fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.kinds.iter().copied().zip(self.chain.counts().map(|count| count.lost_frames))
     }
-}
-
-/// What the way at `index` draws from.
-const fn seed_of_way(seed: u64, index: u64) -> u64 {
-    Random::of_part(seed, u64::MAX - index).next_u64()
 }
 
 /// One way.
@@ -135,6 +135,7 @@ impl Way {
         self.does.chain.advance(Nanos::MAX);
         self.settle();
         self.counts.stages = self.stages();
+        self.counts.short_ns += self.does.short_ns();
         let before = std::mem::replace(&mut self.does, does);
         self.older.push(before.held);
         self.older.retain(|held| held.due().is_some());
@@ -148,7 +149,8 @@ impl Way {
     /// What became of the frames.
     pub fn counts(&self) -> WayCounts {
         let held_frames = self.older.iter().chain([&self.does.held]).map(Held::frames).sum();
-        WayCounts { stages: self.stages(), held_frames, ..self.counts.clone() }
+        let short_ns = self.counts.short_ns + self.does.short_ns();
+        WayCounts { stages: self.stages(), held_frames, short_ns, ..self.counts.clone() }
     }
 
     /// Frames that came, and that left.

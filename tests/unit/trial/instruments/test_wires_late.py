@@ -98,3 +98,13 @@ def test_what_a_link_draws_from_depends_on_experiment_block_link_and_its_own_see
     }
     assert len(seeds) == 5 * 5 * 4 * 5
     assert all(0 <= seed < 2**64 for seed in seeds)
+
+
+def test_a_pacer_that_falls_short_loses_as_much_of_its_rate() -> None:
+    """What its line fell short by while frames waited, and what their times were shifted by."""
+    before = WireCounts(ways=(WayCounts(short_ns=50, slipped_ns=5), WayCounts()), end_ns=10**9)
+    there = WayCounts(left_frames=100, short_ns=50 + 380 * 10**6, slipped_ns=5 + 20 * 10**6)
+    after = WireCounts(ways=(there, WayCounts()), end_ns=2 * 10**9)
+    found = late_frames((PACED,), {"path": before}, {"path": after})
+    assert [one.value for one in found.metrics if one.name == "pacer_lost_ratio"] == [pytest.approx(0.4)]
+    assert [one.code for one in found.warnings] == ["pacer-slipped"]

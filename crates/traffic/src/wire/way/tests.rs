@@ -1,3 +1,5 @@
+use iolab_engine::Random;
+
 use super::*;
 
 const SEGMENT: usize = 1000;
