@@ -14,6 +14,9 @@ READ_SHARE = 70
 LOG_MS = 100
 """Each point of fio's logs is of this time [ms]."""
 NS_PER_MS = 1_000_000
+RAMP_MS = 300
+"""Before a phase on a throttled disk counts [ms]. QEMU lets a tenth of a second's worth through at once after a pause
+(block/throttle-groups and util/throttle.c: a bucket of avg / 10 where no burst is set)."""
 OPEN_DEPTH = 256
 """Under way at most where a rate is offered: enough for a quarter of a second of a thousand per second."""
 HDPARM_BLOCK = 2 << 20
@@ -92,16 +95,28 @@ def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[J
     asked = of_fio(measure)
     head = _head(target, logs, size_of(measure))
     repeats = disk.via != "user"
+    ramp_ms = 0 if disk.throttle is None else RAMP_MS
     return tuple(
         Job(
             access,
             block,
             depth,
-            head + _combination(asked, access, block, depth, repeats=repeats),
+            head + _combination(asked, access, block, depth, repeats=repeats, ramp_ms=ramp_ms),
             lasts_ms=_lasts_ms(asked),
         )
         for access, block, depth in product(asked.access or (), asked.blocks or (), asked.depths or ())
     )
+
+
+def uncounted_bytes(measure: DiskMeasure, disk: Disk) -> int:
+    """Return what fio moves at most before its phases on a throttled disk count: ramp and credit, twice over."""
+    if disk.throttle is None or measure.profile == "hdparm":
+        return 0
+    asked, most = of_fio(measure), 0
+    for _, block, _ in product(asked.access or (), asked.blocks or (), asked.depths or ()):
+        limits = (disk.throttle.bytes, block * (disk.throttle.operations or 0))
+        most += min((one for one in limits if one), default=0) * 2 * RAMP_MS // 1000
+    return most * (asked.rounds if measure.profile == "steady-state" else 1)
 
 
 def fill_job(target: str, size: int, loops: int) -> str:
@@ -123,13 +138,15 @@ def common_lines(target: str, logs: str, log_ms: int = LOG_MS) -> tuple[str, ...
     )  # fmt: skip
 
 
-def _combination(asked: Fio, access: str, block: int, depth: int, *, repeats: bool) -> str:
+def _combination(asked: Fio, access: str, block: int, depth: int, *, repeats: bool, ramp_ms: int) -> str:
     kind = {"read": "read", "write": "write", "mixed": "rw"}[access]
     lines = [
         f"rw={'rand' if asked.order == 'random' else ''}{kind}", f"bs={block}", f"iodepth={depth}",
         f"ioengine={asked.engine}", "refill_buffers=1", f"norandommap={int(repeats)}", "time_based=1",
         f"runtime={_lasts_ms(asked)}ms",
     ]  # fmt: skip
+    if ramp_ms:
+        lines.append(f"ramp_time={ramp_ms}ms")
     if access == "mixed":
         lines.append(f"rwmixread={READ_SHARE}")
     if asked.offered is not None:

@@ -109,6 +109,8 @@ class Way:
     """It looks for signatures on the device before it writes there."""
     uncounted: bool = False
     """It reads or writes more than it counts, as fio does before its ramp_time is over."""
+    uncounted_bytes: int = 0
+    """The same, of which it is known how much it is at most."""
 
 
 def rows_of(
@@ -173,7 +175,7 @@ def _of_kernel(direction: str, more: int, way: Way) -> Cause:
     """Name what lies between a program and its kernel's device."""
     if way.claimed and direction == "read" and 0 < more <= SIGNATURES_BYTES:
         return "signatures"
-    if way.uncounted and more > 0:
+    if more > 0 and (way.uncounted or more <= way.uncounted_bytes):
         return "uncounted"
     if way.direct and not way.file_system:
         return "unexplained"  # nothing lies between

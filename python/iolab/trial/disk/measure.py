@@ -21,6 +21,7 @@ from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_o
 from iolab.trial.disk.causes import IN_ENGLISH, cause_of
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
+from iolab.trial.disk.fio_jobs import uncounted_bytes
 from iolab.trial.disk.flush_check import run_flush_check
 from iolab.trial.disk.layers import line_of, look
 from iolab.trial.disk.ledger import (
@@ -199,6 +200,7 @@ def _way(measure: DiskMeasure, disk: Disk) -> Way:
         file_system=disk.fs is not None,
         door=disk.via == "user",
         claimed=measure.program == "flush-check",
+        uncounted_bytes=uncounted_bytes(measure, disk) if measure.program == "fio" else 0,
     )
 
 

@@ -8,7 +8,7 @@ from tests.unit.trial.disk.fio_outputs import direction, measure
 from iolab.experiment.machines import Disk
 from iolab.record.metric import Metric
 from iolab.trial.disk.figures import metrics_of
-from iolab.trial.disk.fio_jobs import Job, jobs_of
+from iolab.trial.disk.fio_jobs import RAMP_MS, Job, jobs_of, uncounted_bytes
 from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, merged, parse_fio
 
 MIXED = Job("mixed", 4096, 32, "")
@@ -65,6 +65,18 @@ def test_an_offered_rate_is_shared_by_reads_and_writes() -> None:
         measure(fio={"offered": 1000, "blocks": ["4K"], "access": ["mixed"]}), LOCAL, "/mnt/file", "/logs"
     )
     assert {"rate_iops=700,300", "rate_process=poisson", "iodepth=256"} <= set(job.text.splitlines())
+
+
+def test_on_a_throttled_disk_a_phase_counts_after_its_credit_is_spent() -> None:
+    """QEMU lets a tenth of a second's worth through at once; how much is not counted has a bound in the ledger."""
+    throttled = Disk.model_validate({"volume": "v", "throttle": {"bytes": "40M"}})
+    asked = measure(fio={"blocks": ["64K"], "depths": [8], "access": ["read", "write"]})
+    for disk, ramps in ((throttled, True), (LOCAL, False)):
+        jobs = jobs_of(asked, disk, "/dev/x", "/logs")
+        assert [f"ramp_time={RAMP_MS}ms" in job.text.splitlines() for job in jobs] == [ramps] * 2
+    assert (uncounted_bytes(asked, LOCAL), uncounted_bytes(asked, throttled)) == (0, 2 * (40 << 20) * 6 // 10)
+    slow = Disk.model_validate({"volume": "v", "throttle": {"operations": 500}})
+    assert uncounted_bytes(asked, slow) == 2 * 500 * 65536 * 6 // 10
 
 
 def test_hdparms_timings_only_read() -> None:

@@ -92,6 +92,14 @@ def test_what_a_claim_reads_of_a_device_is_named_and_no_more_than_that() -> None
     assert causes(row("program", 0), row("device", 0.35), way=BARE) == ["unexplained"]
 
 
+def test_what_is_not_counted_is_named_up_to_what_it_can_be() -> None:
+    """Before fio's phases on a throttled disk count."""
+    ramp = Way(direct=True, file_system=False, uncounted_bytes=24 * MIB)
+    assert causes(row("program", 120), row("device", 140), way=ramp) == ["uncounted"]
+    assert causes(row("program", 120), row("device", 145), way=ramp) == ["unexplained"]
+    assert causes(row("program", 140), row("device", 120), way=ramp) == ["unexplained"]
+
+
 def test_a_network_carries_headers_besides_and_no_more() -> None:
     """The target is compared with what is above the network."""
     ok = (row("device", 100), row("network", 101.5), row("target", 100))
