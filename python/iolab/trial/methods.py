@@ -162,10 +162,12 @@ METHODS: tuple[MetricMethod, ...] = (
     ),
     MetricMethod(name="transaction-loss", metrics=("loss_ratio",), kinds=("rr",), code=_TRANSACTIONS),
     # of disks
-    MetricMethod(name="disk-rate", metrics=("disk_bytes_per_s", "disk_operations_per_s"), kinds=("disk",), code=_DISK),
-    MetricMethod(name="disk-latency", metrics=("disk_latency_*_ns",), kinds=("disk",), code=_DISK),
-    MetricMethod(name="disk-queue", metrics=("disk_under_way",), kinds=("disk",), code=_DISK),
-    MetricMethod(name="disk-program-cpu", metrics=("disk_cpu_ratio",), kinds=("disk",), code=_DISK),
+    MetricMethod(
+        name="disk-rate", metrics=("disk_bytes_per_s", "disk_operations_per_s"), kinds=("disk",), version=2, code=_DISK
+    ),
+    MetricMethod(name="disk-latency", metrics=("disk_latency_*_ns",), kinds=("disk",), version=2, code=_DISK),
+    MetricMethod(name="disk-queue", metrics=("disk_under_way",), kinds=("disk",), version=2, code=_DISK),
+    MetricMethod(name="disk-program-cpu", metrics=("disk_cpu_ratio",), kinds=("disk",), version=2, code=_DISK),
     MetricMethod(
         name="disk-layers", metrics=("disk_layer_*",), kinds=("disk",), version=2,
         code=("iolab.trial.disk.ledger:layer_metrics", "iolab.trial.disk.ledger:rows_of",
@@ -214,7 +216,7 @@ METHODS: tuple[MetricMethod, ...] = (
               "crates/engine/src/monitor/line.rs"),
     ),
     MetricMethod(
-        name="wire-lateness", metrics=("wire_late_frames", "wire_late_ratio", "pacer_lost_ratio"),
+        name="wire-lateness", metrics=("wire_late_frames", "wire_late_ratio", "pacer_lost_ratio"), version=2,
         code=("iolab.trial.instruments.wires:late_frames", "crates/engine/src/impairment/catch_up.rs"),
     ),
     MetricMethod(
