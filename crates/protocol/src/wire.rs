@@ -211,6 +211,9 @@ pub struct WayCounts {
     /// By how much the times of spaced frames were shifted, because the thread could not keep them: the rate lost as much [ns].
     #[serde(default)]
     pub slipped_ns: u64,
+    /// What the line sent of spaced frames [ns of the line].
+    #[serde(default)]
+    pub paced_ns: u64,
     /// By how much the line fell short of its rate while frames waited for the thread, whose times had come [ns of the line].
     #[serde(default)]
     pub short_ns: u64,

@@ -327,5 +327,5 @@ def _histogram_of(counts: Mapping[int, int]) -> dict[str, Json]:
 WIRE_COUNTS = (
     "arrived_frames", "copied_frames", "left_frames", "refused_frames", "no_room_frames", "held_frames",
     "corrupted_frames", "marked_frames", "late_frames", "very_late_frames", "latest_ns", "slipped_ns", "passed_bytes",
-    "spared_frames", "short_ns",
+    "spared_frames", "paced_ns", "short_ns",
 )  # fmt: skip

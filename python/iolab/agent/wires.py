@@ -48,6 +48,8 @@ class WayCounts:
     """The longest such time, since the wire was made [ns]."""
     slipped_ns: Count = 0
     """By how much the times of spaced frames were shifted: the rate lost as much [ns]."""
+    paced_ns: Count = 0
+    """What the line took for spaced frames [ns of the line]."""
     short_ns: Count = 0
     """By how much the line fell short of its rate while frames waited for the thread [ns of the line]."""
     unread_frames: Count = 0

@@ -79,9 +79,10 @@ impl Spacing {
         std::mem::take(&mut self.slipped)
     }
 
-    /// What the line could have sent more while frames were waiting for the thread, since the pacer began [ns of the line].
-    pub fn short_ns(&self) -> u64 {
-        self.short.ns()
+    /// What the line sent of its classes, and what it could have sent more while frames waited for the thread, since the pacer
+    /// began [ns of the line].
+    pub fn paced_and_short_ns(&self) -> (u64, u64) {
+        (self.short.paced_ns, self.short.ns())
     }
 }
 
@@ -90,6 +91,7 @@ impl Spacing {
 #[derive(Debug)]
 struct Shortfall {
     rate_bps: u64,
+    paced_ns: u64,
     settled_ns: u64,
     classes: Vec<Behind>,
 }
@@ -116,7 +118,12 @@ impl Behind {
 
 impl Shortfall {
     const fn of(rate_bps: u64) -> Self {
-        Self { rate_bps: if rate_bps == 0 { 1 } else { rate_bps }, settled_ns: 0, classes: Vec::new() }
+        Self {
+            rate_bps: if rate_bps == 0 { 1 } else { rate_bps },
+            paced_ns: 0,
+            settled_ns: 0,
+            classes: Vec::new(),
+        }
     }
 
     fn left(&mut self, frame: &Passing, now: Nanos) {
@@ -135,8 +142,9 @@ impl Shortfall {
             }
         };
         // A class below the rate of the line leaves the rest of it to others.
-        let line_ns = i128::from(frame.frame_bytes) * 8 * 1_000_000_000 / i128::from(self.rate_bps);
-        let of_line = over_ns * line_ns / i128::from(frame.takes_ns.max(1));
+        let line_ns = u64::from(frame.frame_bytes) * 8 * 1_000_000_000 / self.rate_bps;
+        self.paced_ns += line_ns;
+        let of_line = over_ns * i128::from(line_ns) / i128::from(frame.takes_ns.max(1));
         own.open_ns = own.open_ns.saturating_add(i64::try_from(of_line).unwrap_or(i64::MAX));
         own.frames += 1;
         own.left = Some(now);

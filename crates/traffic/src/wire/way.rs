@@ -88,11 +88,6 @@ impl Does {
         spacing.as_mut().map_or(Nanos::ZERO, |spacing| spacing.slip(held, now))
     }
 
-    /// What the line fell short by while frames waited for the thread [ns].
-    fn short_ns(&self) -> u64 {
-        self.spacing.as_ref().map_or(0, Spacing::short_ns)
-    }
-
     /// When the first of the frames that are decided on leaves.
     fn leaves(&self) -> Option<Nanos> {
         self.spacing.as_ref().map_or_else(|| self.held.due(), |spacing| spacing.due(&self.held))
@@ -135,7 +130,7 @@ impl Way {
         self.does.chain.advance(Nanos::MAX);
         self.settle();
         self.counts.stages = self.stages();
-        self.counts.short_ns += self.does.short_ns();
+        (self.counts.paced_ns, self.counts.short_ns) = self.paced_and_short_ns();
         let before = std::mem::replace(&mut self.does, does);
         self.older.push(before.held);
         self.older.retain(|held| held.due().is_some());
@@ -149,8 +144,13 @@ impl Way {
     /// What became of the frames.
     pub fn counts(&self) -> WayCounts {
         let held_frames = self.older.iter().chain([&self.does.held]).map(Held::frames).sum();
-        let short_ns = self.counts.short_ns + self.does.short_ns();
-        WayCounts { stages: self.stages(), held_frames, short_ns, ..self.counts.clone() }
+        let (paced_ns, short_ns) = self.paced_and_short_ns();
+        WayCounts { stages: self.stages(), held_frames, paced_ns, short_ns, ..self.counts.clone() }
+    }
+
+    fn paced_and_short_ns(&self) -> (u64, u64) {
+        let (paced, short) = self.does.spacing.as_ref().map_or((0, 0), Spacing::paced_and_short_ns);
+        (self.counts.paced_ns + paced, self.counts.short_ns + short)
     }
 
     /// Frames that came, and that left.
@@ -234,8 +234,7 @@ impl Way {
         for part in 0..segments.count {
             let frame_bytes = if part + 1 == segments.count { last } else { most };
             let frame = Passing::new(first + u64::from(part), frame_bytes, self.does.stage_time(at));
-            let number = self.does.number;
-            self.does.chain.push(Passing { number, spared, ecn_capable, class, ..frame });
+            self.does.chain.push(Passing { number: self.does.number, spared, ecn_capable, class, ..frame });
             // Those that chance spares have no number: when they come is not of the trial.
             self.does.number += u64::from(!spared);
         }

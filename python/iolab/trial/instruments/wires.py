@@ -131,8 +131,8 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
             metrics.append(Metric("wire_late_ratio", "ratio", way.late_frames / way.left_frames, about))
             metrics.append(Metric("wire_spared_frames", "count", float(way.spared_frames), about))
             if link.paced:
-                span_ns = max(1, after[link.name].end_ns - before[link.name].end_ns)
-                lost = max(0, way.slipped_ns + way.short_ns) / span_ns
+                lost_ns = max(0, way.slipped_ns + way.short_ns)
+                lost = lost_ns / max(1, lost_ns + way.paced_ns)
                 metrics.append(Metric("pacer_lost_ratio", "ratio", lost, about))
                 if lost > MOST_LOST_RATIO:
                     at = str(about.direction)

@@ -52,12 +52,11 @@ def test_a_pacer_without_late_frames_is_not_marked() -> None:
 def test_what_a_pacer_lost_of_its_rate_is_a_figure_and_said_above_a_hundredth(
     slipped_ms: int, said: bool
 ) -> None:
-    """Of a second between the two readings."""
-    before = WireCounts(ways=(WayCounts(slipped_ns=7), WayCounts()), end_ns=10**9)
-    there = WayCounts(left_frames=100, slipped_ns=7 + slipped_ms * 10**6)
-    found = late_frames(
-        (PACED,), {"path": before}, {"path": WireCounts(ways=(there, WayCounts()), end_ns=2 * 10**9)}
-    )
+    """Of a second of its line, sent and lost; those before the trial do not count."""
+    before = WireCounts(ways=(WayCounts(slipped_ns=7, paced_ns=9), WayCounts()))
+    slipped_ns = slipped_ms * 10**6
+    there = WayCounts(left_frames=100, slipped_ns=7 + slipped_ns, paced_ns=9 + 10**9 - slipped_ns)
+    found = late_frames((PACED,), {"path": before}, {"path": WireCounts(ways=(there, WayCounts()))})
     (lost,) = [one.value for one in found.metrics if one.name == "pacer_lost_ratio"]
     assert lost == pytest.approx(slipped_ms / 1000)
     assert [one.code for one in found.warnings] == ["pacer-slipped"] * said
@@ -102,9 +101,11 @@ def test_what_a_link_draws_from_depends_on_experiment_block_link_and_its_own_see
 
 def test_a_pacer_that_falls_short_loses_as_much_of_its_rate() -> None:
     """What its line fell short by while frames waited, and what their times were shifted by."""
-    before = WireCounts(ways=(WayCounts(short_ns=50, slipped_ns=5), WayCounts()), end_ns=10**9)
-    there = WayCounts(left_frames=100, short_ns=50 + 380 * 10**6, slipped_ns=5 + 20 * 10**6)
-    after = WireCounts(ways=(there, WayCounts()), end_ns=2 * 10**9)
+    before = WireCounts(ways=(WayCounts(short_ns=50, slipped_ns=5), WayCounts()))
+    there = WayCounts(
+        left_frames=100, paced_ns=600 * 10**6, short_ns=50 + 380 * 10**6, slipped_ns=5 + 20 * 10**6
+    )
+    after = WireCounts(ways=(there, WayCounts()))
     found = late_frames((PACED,), {"path": before}, {"path": after})
     assert [one.value for one in found.metrics if one.name == "pacer_lost_ratio"] == [pytest.approx(0.4)]
     assert [one.code for one in found.warnings] == ["pacer-slipped"]
