@@ -182,9 +182,14 @@ fn read(path: &Path) -> Result<String, DiskError> {
     fs::read_to_string(path).map_err(DiskError::at("reading", path))
 }
 
+/// Where blkid is looked for.
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// Refuses what libblkid knows anything of: `blkid -p` looks at the device itself, not at a cache.
 fn check_signatures(device: &Path) -> Result<(), DiskError> {
-    let asked = Command::new("blkid").args(["-p", "-o", "export"]).arg(device).output();
+    // The agent of a guest is its first process: the kernel gives it no PATH.
+    let asked =
+        Command::new("blkid").env("PATH", SYSTEM_PATH).args(["-p", "-o", "export"]).arg(device).output();
     let answer = asked.map_err(DiskError::at("looking for signatures with blkid on", device))?;
     match answer.status.code() {
         Some(2) if answer.stdout.is_empty() => Ok(()),
