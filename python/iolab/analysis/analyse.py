@@ -55,7 +55,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     estimates = Estimates(by_metric)
     kinds = kinds_of(trials)
     leading = {
-        table.measure: leading_metric(table.columns, kinds[table.measure])
+        table.measure: leading_metric(table.columns, kinds.get(table.measure, ""))
         for table in tables
         if table.columns
     }

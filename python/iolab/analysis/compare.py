@@ -72,7 +72,7 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
         common = [metric for metric in table.columns if metric in other.columns]
         if not common:
             continue
-        first = leading_metric(common, kinds[table.measure])
+        first = leading_metric(common, kinds.get(table.measure, ""))
         leading[table.measure] = first
         for metric in sorted(common, key=lambda one: one != first):
             own, welch = _compare_metric(table, other, metric, alike_unknown)

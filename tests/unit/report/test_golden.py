@@ -196,3 +196,14 @@ def test_nothing_tells_on_which_host_golden_runs_were_recorded_and_they_are_smal
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode(errors="replace")
         assert telling.search(text) is None, path
     assert sum(path.stat().st_size for path in files) <= LARGEST_BYTES
+
+
+def test_a_run_whose_plan_names_a_measure_otherwise_is_concluded_from() -> None:
+    """Trials belong to steps by their keys, which leave out names."""
+    run = load_run(GOLDEN / "schema-2-last-streams")
+    names = {"tcp": "renamed"}
+    steps = tuple(replace(step, measure=names.get(step.measure, step.measure)) for step in run.plan.steps)
+    plan = replace(run.plan, measures=tuple(names.get(each, each) for each in run.plan.measures), steps=steps)
+    found = analyse(run.trials, plan)
+    assert {each.measure for each in found.estimates} == {"renamed", "udp"}
+    assert compare(run, replace(run, plan=plan)).only_a
