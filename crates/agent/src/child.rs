@@ -307,6 +307,14 @@ fn nanoseconds(time: TimeVal) -> u64 {
 /// Held while a child is collected, so that its CPU time can be told from other children's.
 static COLLECTING: Mutex<()> = Mutex::new(());
 
+/// Do something that starts a short program and waits for it by itself, as the standard library does.
+///
+/// Meanwhile nobody else collects: a first process would take that program for an orphan, and its end would be lost.
+pub fn collecting_alone<T>(run: impl FnOnce() -> T) -> T {
+    let _alone = lock(&COLLECTING);
+    run()
+}
+
 /// How long a killed process may take to end.
 pub const KILL_LIMIT: Duration = Duration::from_secs(5);
 

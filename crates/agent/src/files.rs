@@ -11,6 +11,7 @@ use iolab_protocol::files::{Opening, PassedFile};
 use iolab_protocol::ErrorObject;
 use iolab_sys::tap::{open_tap, TapKind, TUN_DEVICE};
 
+use crate::child::collecting_alone;
 use crate::faults::{refused, Answer};
 use crate::launch::ABOVE_TARGETS;
 use crate::macvtap::{self, check_interface, Door};
@@ -62,7 +63,8 @@ fn open(opening: &Opening, door: Option<&Door>) -> Answer<OwnedFd> {
         }
         Opening::Claimed { path, serial } => {
             let claim = Claim { device: path.into(), serial: serial.clone(), claim: true };
-            claim::take(&claim)
+            // It runs blkid.
+            collecting_alone(|| claim::take(&claim))
                 .map(OwnedFd::from)
                 .map_err(|error| ErrorObject::refused(error.to_string(), None, path.as_str()))
         }
