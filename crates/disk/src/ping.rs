@@ -200,7 +200,7 @@ mod tests {
         (child, Peer::Process { pid_file, mark: "MARK=ours".to_owned() })
     }
 
-    /// A signal is delivered a moment after it was sent.
+    /// A signal is delivered a moment after it was sent, and a program starts a moment after its process.
     fn becomes(peer: &Peer, condition: Condition) {
         for _ in 0..2_000 {
             if asked(peer.clone()) == condition {
@@ -222,7 +222,7 @@ mod tests {
                 .unwrap()
                 .success())
         };
-        assert_eq!(asked(peer.clone()), Condition::Answers);
+        becomes(&peer, Condition::Answers);
         let Peer::Process { pid_file, .. } = &peer else { unreachable!() };
         let other = Peer::Process { pid_file: pid_file.clone(), mark: "MARK=another".to_owned() };
         assert_eq!(asked(other), Condition::Gone);

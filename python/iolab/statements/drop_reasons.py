@@ -53,6 +53,12 @@ class InLineQueue(ByImpairment):
     code = "in-line-queue"
 
 
+class InPacerQueue(ByImpairment):
+    """The queue of a pacer's class had no room."""
+
+    code = "in-pacer-queue"
+
+
 class ByCodel(ByImpairment):
     """CoDel kept its queue short, or the queue had no room."""
 

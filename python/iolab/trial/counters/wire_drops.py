@@ -12,6 +12,7 @@ from iolab.statements.drop_reasons import (
     DropReason,
     FarEndDown,
     InLineQueue,
+    InPacerQueue,
     StillUnderWay,
     WireBehind,
     WireFull,
@@ -26,6 +27,7 @@ LOST_BY: Mapping[str, DropReason] = {
     "loss_pattern": ByLossPattern(),
     "line": InLineQueue(),
     "codel": ByCodel(),
+    "pacer": InPacerQueue(),
 }
 """Kind of stage to reason; other stages lose nothing."""
 
