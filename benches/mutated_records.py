@@ -56,7 +56,7 @@ def _outcome(run: Path, path: Path, *, concluded: bool) -> str:
         if concluded:
             show_json(stored, analyse(stored.trials, stored.plan, partial(read_packets, run)))
     except IolabError as error:
-        placed = path.name in str(error) or concluded
+        placed = path.name in str(error)
         return REFUSED if placed else f"{path.name}: refused without its place: {error}"
     except Exception as error:  # any other exception is what is looked for
         return f"{path.name}: {type(error).__name__}: {str(error)[:200]}"
