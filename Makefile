@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding demo-storage demo-wire test lint bench wheel requirements clean packages packages-storage packages-test
+.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-unit lint format bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -35,8 +35,15 @@ demo-wire: setup  ## run the short forms of labs/rate-control, long-path and buf
 test: packages-test $(BIN)/.iolab-dev  ## every check and test
 	@scripts/test.sh
 
+test-unit: $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## the tests that need no root and no lab
+	@$(BIN)/pytest -q -n 2 --dist worksteal tests/unit
+
 lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layers, sizes; Python and Rust
 	@scripts/lint.sh
+
+format: $(BIN)/.iolab-dev  ## format both languages
+	@$(BIN)/ruff format -q
+	@cargo fmt --all
 
 bench: setup $(BIN)/.iolab-dev  ## measure iolab itself (benches/*.py)
 	@shopt -s nullglob; for bench in benches/*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
