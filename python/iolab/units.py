@@ -194,8 +194,8 @@ def format_bytes(value: float, digits: int = 3) -> str:
 
 
 def format_bytes_per_second(value: float, digits: int = 3) -> str:
-    """Return a data rate of storage for readers, decimal as disks are sold: 44.5 MB/s."""
-    return _scaled(value, digits, 1000, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"))
+    """Return a data rate of storage for readers, in the unit that reports have it in: 44.5 MiB/s."""
+    return f"{_rounded(value / (1 << 20), digits)} MiB/s"
 
 
 def format_frames_per_second(value: float, digits: int = 3) -> str:

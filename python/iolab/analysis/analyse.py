@@ -84,8 +84,9 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         forwarding=forwarding,
         streams=stream_limits(trials, plan),
         onsets=tuple(onset for table in tables for onset in onsets(table)),
-        levels_figures=tuple(figure for figures, _ in summed for figure in figures),
-        levels_ratios=tuple(ratio for _, ratios in summed for ratio in ratios),
+        levels_figures=tuple(figure for figures, _, _ in summed for figure in figures),
+        levels_ratios=tuple(ratio for _, ratios, _ in summed for ratio in ratios),
+        levels_left_out=tuple(one for _, _, left_out in summed for one in left_out),
     )
 
 

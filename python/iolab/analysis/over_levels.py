@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from iolab.analysis.bounds import bounds_in, ratio_bound
 from iolab.analysis.estimates import on_log_scale, ratio_of_pairs
 from iolab.analysis.intervals import interval_of_mean
+from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
 from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Column, Table
-from iolab.analysis.types import LevelsFigure, LevelsRatio
 from iolab.experiment.experiment import LevelRatio, Statistic, Summary
 from iolab.record.dimensions import Quantity
 
@@ -44,24 +44,46 @@ class _Group:
 
 def over_levels(
     table: Table, leading: Quantity, summaries: Sequence[Summary]
-) -> tuple[list[LevelsFigure], list[LevelsRatio]]:
-    """Sum up the leading metric of a measure, and what stands beside it, as asked for."""
+) -> tuple[list[LevelsFigure], list[LevelsRatio], list[LevelsLeftOut]]:
+    """Sum up the leading metric of a measure and its companions, as requested, and name the cells without a figure."""
     figures: list[LevelsFigure] = []
     ratios: list[LevelsRatio] = []
+    left_out: list[LevelsLeftOut] = []
     for summary in summaries:
         for metric in (leading, *map(Quantity, COMPANIONS)):
             if summary.over in table.factors and metric in table.columns:
                 column = table.columns[metric]
-                groups = _groups(table, column, table.factors.index(summary.over))
+                groups, alone = _groups(table, column, table.factors.index(summary.over))
+                left_out += _left_out(table, column, (groups, alone), summary.over)
                 for statistic in summary.show:
                     figures += _figures(table, column, groups, summary.over, statistic)
                     for between in summary.ratios:
                         ratios += _ratios(table, column, groups, summary.over, statistic, between)
-    return figures, ratios
+    return figures, ratios, left_out
 
 
-def _groups(table: Table, column: Column, factor: int) -> list[_Group]:
-    """Gather the cells that have the metric and differ in that factor alone; one level is nothing to sum up.
+def _left_out(
+    table: Table, column: Column, groups: tuple[Sequence[_Group], Sequence[_Group]], over: str
+) -> Iterator[LevelsLeftOut]:
+    """Yield the cells without a figure: too few levels of one method, or no block with all of their levels."""
+    labels = table.labels[table.factors.index(over)]
+    for at, every in enumerate(groups):
+        for group in every:
+            if at == 0 and (~np.isnan(column.values[group.rows])).all(axis=0).any():
+                continue
+            yield LevelsLeftOut(
+                measure=table.measure,
+                metric=column.metric,
+                over=over,
+                cell=_cell(table, group.rest),
+                levels=tuple(labels[level] for level in group.levels),
+            )
+
+
+def _groups(table: Table, column: Column, factor: int) -> tuple[list[_Group], list[_Group]]:
+    """Gather the cells that have the metric and differ in that factor alone, and those that are not summed up.
+
+    One level is nothing to sum up.
 
     Cells by different versions of the method are not summed up.
     """
@@ -71,11 +93,12 @@ def _groups(table: Table, column: Column, factor: int) -> list[_Group]:
         if levels[factor] != ABSENT:
             rest = (*levels[:factor], ABSENT, *levels[factor + 1 :])
             found.setdefault(rest, []).append((levels[factor], row))
-    return [
-        _Group(rest, np.array([row for _, row in sorted(own)]), tuple(level for level, _ in sorted(own)))
-        for rest, own in found.items()
-        if len(own) > 1 and len({column.method_of(int(column.rows[row])) for _, row in own}) == 1
-    ]
+    groups: tuple[list[_Group], list[_Group]] = ([], [])
+    for rest, own in found.items():
+        methods = {column.method_of(int(column.rows[row])) for _, row in own}
+        rows, levels = zip(*((row, level) for level, row in sorted(own)), strict=True)
+        groups[0 if len(own) > 1 and len(methods) == 1 else 1].append(_Group(rest, np.array(rows), levels))
+    return groups
 
 
 def _figures(

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import overload
 
 from iolab.analysis.forwarding_types import Bound, Forwarding, Onset, StreamLimits
+from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
 from iolab.analysis.path_product import PathProduct
-from iolab.experiment.experiment import LevelRatio, Statistic
 from iolab.record.dimensions import Quantity
 from iolab.record.metric import Method
 from iolab.statements.notes import Unusual
@@ -300,70 +300,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LevelsFigure:
-    """One statistic over the levels of a factor within each block, all other levels being the same."""
-
-    measure: str
-    """Name of the measure."""
-    metric: Quantity
-    """What it is of."""
-    unit: str
-    """Of the figures."""
-    over: str
-    """The factor."""
-    levels: tuple[str, ...]
-    """Its labels that the cell has."""
-    cell: Mapping[str, str]
-    """Factor to label, without that factor."""
-    statistic: Statistic
-    """Of the levels in one block."""
-    values: tuple[float, ...]
-    """One per block in which every level has a trial, in order of block."""
-    left_out: int
-    """Blocks in which a level has none."""
-    mean: float
-    """Arithmetic mean of the blocks' values."""
-    min: float
-    """Smallest of them."""
-    max: float
-    """Largest of them."""
-    ci: Interval | None
-    """Of the mean; from 4 blocks up."""
-    limited_by: tuple[str, ...] = ()
-    """What of the instrument limited trials behind it; with any, it is only a lower bound."""
-    method: Method = 1
-    """Version of the method behind it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelsRatio:
-    """Such a figure at one level of another factor over that at a second one, within each block."""
-
-    measure: str
-    """Name of the measure."""
-    metric: Quantity
-    """What it is of."""
-    over: str
-    """The factor whose levels the figures are of."""
-    levels: tuple[str, ...]
-    """Its labels, the same on both sides."""
-    cell: Mapping[str, str]
-    """Factor to label, without that factor and the one compared."""
-    between: LevelRatio
-    """Factor and levels that are compared."""
-    statistic: Statistic
-    """Of the levels in one block."""
-    n: int
-    """Blocks that have both sides."""
-    ratio: float | None
-    """Geometric mean over the blocks (arithmetic where a ratio is 0); None where one of its sides is only a bound."""
-    ci: Interval | None
-    """Of the ratio; from 4 blocks up."""
-    bound: Bound | None = None
-    """What the ratio is, where one of its sides is a bound; where both are there is none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """Everything concluded from a run."""
 
@@ -394,5 +330,7 @@ class Analysis:
     """What the plan's summaries ask for, in the plan's order of cells."""
     levels_ratios: tuple[LevelsRatio, ...] = ()
     """Ratios of them."""
+    levels_left_out: tuple[LevelsLeftOut, ...] = ()
+    """Cells that have no such figure."""
     paths: Mapping[str, PathProduct] = field(default_factory=dict)
     """Measure whose windows are swept, to the path that it crosses."""

@@ -1,6 +1,6 @@
 """How a run looks while it goes on: a live line on a terminal, plain lines elsewhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -18,6 +18,12 @@ from iolab.units import (
     format_duration,
     format_frames_per_second,
 )
+
+DISK_RATES: Mapping[str, Callable[[float], str]] = {
+    "disk_bytes_per_s": format_bytes_per_second,
+    "disk_operations_per_s": "{:.0f} op/s".format,
+}
+"""How a disk program's rates are written."""
 
 
 class LiveProgress:
@@ -122,10 +128,10 @@ def describe_record(record: TrialRecord) -> str:
         return f"{name}: {format_bits_per_second(received.value)} received"
     if forwarded is not None:
         return f"{name}: {format_frames_per_second(forwarded.value)} forwarded"
-    rates = {one.quantity: one.value for one in record.result.metrics.named("disk_bytes_per_s")}
+    rates = {one.quantity: one.value for one in record.result.metrics if one.name in DISK_RATES}
     if rates:
         from iolab.analysis.analyse import leading_metric  # slow to load: not before the first trial
 
         leads = leading_metric(rates, record.kind)
-        return f"{name}: {leads.dimensions.part} {format_bytes_per_second(rates[leads])}"
+        return f"{name}: {leads.dimensions.part} {DISK_RATES[leads.name](rates[leads])}"
     return f"{name}: ok"

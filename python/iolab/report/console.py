@@ -66,7 +66,10 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
             caption = words.packets.verdicts.format(measure=named.measure(found.measure))
             parts += ["", Text(caption, style="bold")]
             parts += [Text(line) for line in packets.cell_lines(found, named, MOST_CELLS)]
-    parts += ["", *(Text(line) for line in sentences.summary(analysis, run.plan.measures, named))]
+    parts += [
+        "",
+        *(Text(line) for line in sentences.summary(analysis, run.plan.measures, named, run.plan.baseline)),
+    ]
     parts += [Text(line) for line in packets.limit_lines(analysis, named)]
     legend = sentences.legend(analysis, run.plan.measures, named)
     parts += [Text(legend, style="dim")] if legend else []

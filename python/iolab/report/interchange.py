@@ -3,7 +3,8 @@
 import json
 from collections.abc import Mapping
 
-from iolab.analysis.types import Analysis, Estimate, LevelsFigure, LevelsRatio
+from iolab.analysis.level_types import LevelsFigure, LevelsRatio
+from iolab.analysis.types import Analysis, Estimate
 from iolab.record.metric import Metrics
 from iolab.report import interchange_packets
 from iolab.report.interchange_conclusions import conclusions, ends

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.bounds import LOWER_BOUND
-from iolab.analysis.types import Analysis, LevelsFigure, LevelsRatio, cell_key
+from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
+from iolab.analysis.types import Analysis, cell_key
 from iolab.experiment.experiment import LevelRatio
 from iolab.record.dimensions import Quantity
 from iolab.report import numbers
@@ -15,6 +16,10 @@ from iolab.store.records import StoredRun
 
 SUM, ONE = "forwarded_fps", "forwarded_per_direction_fps"
 """The same rate, of all directions together and of each."""
+
+
+MOST_NAMED = 24
+"""Cells without a figure that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,12 @@ def level_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, 
     for (over, metric), own in figures.items():
         if metric == Quantity(ONE) and _all_of_one(own, figures.get((over, Quantity(SUM)), ())):
             continue
-        grids.append(_figures_grid(own, run, names, most))
+        lost = [
+            one
+            for one in analysis.levels_left_out
+            if (one.measure, one.over, one.metric) == (measure, over, metric)
+        ]
+        grids.append(_figures_grid(own, lost, run, names, most))
         parts = ratios.get((over, metric), {}).values()
         grids += [_ratios_grid(part, run, names, most) for part in parts]
     return grids
@@ -60,7 +70,9 @@ def _all_of_one(figures: Iterable[LevelsFigure], sums: Iterable[LevelsFigure]) -
     return all(known.get((cell_key(each.cell), each.statistic)) == each.values for each in figures)
 
 
-def _figures_grid(figures: Sequence[LevelsFigure], run: StoredRun, names: Names, most: int) -> Grid:
+def _figures_grid(
+    figures: Sequence[LevelsFigure], lost: Sequence[LevelsLeftOut], run: StoredRun, names: Names, most: int
+) -> Grid:
     words, first = names.words, figures[0]
     by = numbers.scale(first.metric.name, first.unit, [each.mean for each in figures])
     entries = [
@@ -70,7 +82,8 @@ def _figures_grid(figures: Sequence[LevelsFigure], run: StoredRun, names: Names,
     titles = words.published.statistics
     heads: dict[str, str] = {each.statistic: head(titles[each.statistic], by.unit, words) for each in figures}
     lacking = sum(each.left_out for each in figures if each.statistic == first.statistic)
-    notes = (words.table.levels_left_out.format(count=lacking),) if lacking else ()
+    notes: tuple[str, ...] = (words.table.levels_left_out.format(count=lacking),) if lacking else ()
+    notes += (_not_summed(lost, names),) if lost else ()
     caption = words.table.levels_caption.format(**_places(figures, names))
     return _grid(
         caption, heads, entries, (words.table.levels_note, *notes), run, names, most, folded=_folded(first)
@@ -83,6 +96,22 @@ def _figure(each: LevelsFigure, by: numbers.Scale, names: Names) -> str:
     figure = numbers.figure(each.mean, by, decimals, names.words)
     text = numbers.at_least(figure, bool(each.limited_by), names.words)
     return f"{text} {numbers.interval(each.ci, by, names.words)}" if each.ci is not None else text
+
+
+def _not_summed(lost: Sequence[LevelsLeftOut], names: Names) -> str:
+    """Name the cells that the table does not have, each with the levels of which there is something."""
+    words = names.words
+    cells = [
+        words.table.levels_cell.format(
+            cell=names.cell(one.cell) or names.measure(one.measure), levels=words.comma.join(one.levels)
+        )
+        for one in lost
+    ]
+    more = len(cells) - MOST_NAMED
+    listed = words.wire.clauses.join(cells[:MOST_NAMED])
+    return words.table.levels_cells_left_out.format(
+        count=len(cells), cells=listed, more=words.table.levels_more.format(count=more) if more > 0 else ""
+    )
 
 
 def _ratios_grid(ratios: Sequence[LevelsRatio], run: StoredRun, names: Names, most: int) -> Grid:

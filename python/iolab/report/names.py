@@ -36,12 +36,19 @@ class Names:
         speaks = "." not in factor or factor.rpartition(".")[2] in self.words.speaking
         if speaks and not _ABSTRACT.fullmatch(label):
             return label
-        return self.words.level.format(factor=self.factor(factor), level=label)
+        return self._level(factor, label)
 
     def subject(self, factor: str, label: str) -> str:
         """Name a level where nothing around it says what it is about: 'pairs second', but 'virtio-net'."""
         speaks = "." in factor and self.level(factor, label) == label
-        return label if speaks else self.words.level.format(factor=self.factor(factor), level=label)
+        return label if speaks else self._level(factor, label)
+
+    def _level(self, factor: str, label: str) -> str:
+        """Name a level with its factor, unless it begins with the factor's name: loaded, not load loaded."""
+        name = self.factor(factor)
+        if label.casefold().startswith(name.casefold()):
+            return label
+        return self.words.level.format(factor=name, level=label)
 
     def cell(self, cell: Mapping[str, str], without: Collection[str] = ()) -> str:
         """Name a cell by those of its levels that tell it from others."""
@@ -57,6 +64,11 @@ class Names:
     def measure(self, name: str) -> str:
         """Name a measure, in its customary spelling where there is one."""
         return self.words.measures.get(name, name)
+
+    def measured(self, measure: str, of: Quantity) -> str:
+        """Name a metric of a measure; a measure called by a word of the metric has no name of its own there."""
+        metric = self.metric(of)
+        return metric if self.measure(measure) in metric.split(" ") else f"{self.measure(measure)} {metric}"
 
     def metric(self, of: Quantity) -> str:
         """Name a metric, with what it is about: latency p99 at 50 %, received near → far."""

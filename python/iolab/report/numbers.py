@@ -44,6 +44,11 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")),
     "ratio": ((1e-2, "%"),),
 }
+_ONE_UNIT: dict[str, tuple[float, str]] = {
+    "disk_bytes_per_s": (2.0**20, "MiB/s"),
+    "disk_operations_per_s": (1.0, "op/s"),
+}
+"""Metrics that have one unit in every table and sentence, so that phases and runs can be read side by side."""
 _PLAIN = frozenset({"", "1", "count", "index", "number"})
 _UNITLESS_METRICS = frozenset({"fairness"})
 """Ratios that are an index, not a share: read as 0.98, not as 98 %."""
@@ -53,6 +58,9 @@ def scale(metric: str, unit: str, magnitudes: Iterable[float]) -> Scale:
     """Choose the unit in which a column of figures is read best: its middle figure is 1 or more."""
     if unit in _PLAIN or metric in _UNITLESS_METRICS:
         return Scale(1.0, "")
+    if metric in _ONE_UNIT and unit in _STEPS:
+        size, name = _ONE_UNIT[metric]
+        return Scale(1.0 / size, name)
     steps = _STEPS.get(unit)
     if steps is None:
         return Scale(1.0, unit)

@@ -15,13 +15,17 @@ from iolab.store.records import StoredRun
 PROFILES = ("profile_self_ratio", "lock_wait_ns")
 """What a profiler gives, by function and by place that waited."""
 MOST_PLACES = 10
+OPENLY: Mapping[str, tuple[str, ...]] = {
+    "disk_operations_per_s": ("disk_latency_p50_ns", "disk_latency_p99_ns")
+}
+"""What stands beside a leading metric: random access is read in operations per second and their latency."""
 Figures = Mapping[Quantity, Mapping[CellKey, Estimate]]
 
 
 def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
     """Write a table per metric that a measure has of several phases: a row per phase, a column per cell.
 
-    The first is of the metric that stands for the measure; the others are details.
+    The first is of the metric that stands for the measure, with its companions; the others are details.
     """
     by_name: dict[str, dict[Quantity, Mapping[CellKey, Estimate]]] = {}
     for quantity, estimates in analysis.estimates.of_measure(shown.measure).items():
@@ -30,9 +34,12 @@ def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, 
             own = {cell_key(each.cell): each for each in estimates}
             by_name.setdefault(quantity.name, {})[quantity] = own
     leading = shown.metric.name
-    order = sorted(by_name, key=lambda name: name != leading)
+    open_names = (leading, *OPENLY.get(leading, ()))
+    order = sorted(
+        by_name, key=lambda name: open_names.index(name) if name in open_names else len(open_names)
+    )
     return [
-        _grid(by_name[name], shown, run, names, most, folded=name != leading)
+        _grid(by_name[name], shown, run, names, most, folded=name not in open_names)
         for name in order
         if len(by_name[name]) > 1
     ]

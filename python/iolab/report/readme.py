@@ -71,7 +71,7 @@ class _Text:
 
     def _summary(self, run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
         measures = run.plan.measures
-        lines = self._list(sentences.summary(analysis, measures, named))
+        lines = self._list(sentences.summary(analysis, measures, named, run.plan.baseline))
         notes = [
             sentences.legend(analysis, measures, named),
             *sentences.resolution(analysis, measures, named),

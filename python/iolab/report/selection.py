@@ -12,6 +12,10 @@ OPENLY = (Quantity("forwarded_bps_l2"),)
 """Metrics that stand beside the leading one of their measure: frames/s without bit/s is half the answer."""
 
 
+ROUND_TRIP = Quantity("rtt_p50_ns")
+"""The metric that pings and transactions have of their round trips."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """Estimates of one metric of one measure, as many as fit."""
@@ -50,8 +54,20 @@ def weights(estimates: Sequence[Estimate]) -> list[tuple[float, float]]:
     ]
 
 
+def is_timed(analysis: Analysis, measure: str) -> bool:
+    """Whether a measure has round-trip times."""
+    return (measure, ROUND_TRIP) in analysis.estimates.by_metric
+
+
+def latency_first(analysis: Analysis, measures: Sequence[str]) -> list[str]:
+    """Return measures in their order, those of round-trip times first where others are taken beside them."""
+    timed = [name for name in measures if is_timed(analysis, name)]
+    return [*timed, *(name for name in measures if name not in timed)]
+
+
 def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Shown, ...]:
-    """The leading metric of every measure; the room is shared evenly."""
+    """The leading metric of every measure, those with round-trip times first; the room is shared evenly."""
+    measures = latency_first(analysis, measures)
     groups = analysis.estimates.by_metric
     keys = [(measure, analysis.leading[measure]) for measure in measures if measure in analysis.leading]
     keys = [key for key in keys if key in groups]

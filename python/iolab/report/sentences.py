@@ -1,14 +1,15 @@
 """Sentences that cite numbers: how far the run is, what was found, what stood apart. Plain text, for every format."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from iolab.analysis.forwarding_types import Onset
 from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Analysis, CellEstimates, Estimate, Finding, Outlier, cell_key
 from iolab.record.trial import Status
-from iolab.report import numbers
+from iolab.report import against_baseline, numbers
 from iolab.report.names import Names
-from iolab.report.selection import Shown
+from iolab.report.selection import ROUND_TRIP, Shown, latency_first
 from iolab.report.watches import watch_lines
 from iolab.report.words import Words
 from iolab.report.words.summary import SummaryWords
@@ -18,6 +19,7 @@ from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
 
 MOST_FINDINGS = 12
 """Sentences a summary may have and still be read."""
+NO_BASELINE: Mapping[str, str] = MappingProxyType({})
 MOST_DETECTABLE = 1.0
 """A run that can only detect changes beyond a factor of two has too few blocks to tell anything [ratio]."""
 FUNCTIONAL_CODE = "emulated"
@@ -166,16 +168,22 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
 
 
-def summary(analysis: Analysis, measures: Sequence[str], names: Names) -> list[str]:
+def summary(
+    analysis: Analysis, measures: Sequence[str], names: Names, baseline: Mapping[str, str] = NO_BASELINE
+) -> list[str]:
     """The sentences that open a report: what was measured, what makes a difference, and what does not."""
     if not analysis.estimates:
         return [names.words.summary.no_estimates]
     groups = analysis.estimates.by_metric
-    lines = []
-    for measure in measures:
+    under_load = dict(against_baseline.under_load(analysis, measures, baseline, names))
+    lines = list(under_load.values())
+    for measure in latency_first(analysis, measures):
         metric = analysis.leading.get(measure)
+        if measure in under_load and metric == ROUND_TRIP:
+            continue
         if metric is not None and (measure, metric) in groups:
             lines.append(_extent(groups[measure, metric], names))
+    lines += against_baseline.phases(analysis, measures, baseline, names)
     lines += watch_lines(analysis, measures, names)
     lines += [path_held(measure, path, names) for measure, path in analysis.paths.items()]
     lines += [onset(found, names) for found in analysis.onsets]
@@ -225,7 +233,7 @@ def _extent(estimates: CellEstimates, names: Names) -> str:
     means = figures.means
     low, high = (estimates[at] for at in figures.ends)
     by = numbers.scale(low.metric.name, low.unit, means)
-    places = {"measure": names.measure(low.measure), "metric": names.metric(low.metric)}
+    places = {"figure": names.measured(low.measure, low.metric)}
     if len(estimates) == 1:
         return words.summary.single.format(value=with_interval(low, by, words), **places)
     low_text, high_text = (_mean(estimate, by, words) for estimate in (low, high))

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from iolab.analysis.forwarding_types import Verdict
-from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
+from iolab.analysis.level_types import LevelsFigure, LevelsRatio
+from iolab.analysis.types import Analysis, Estimate, Interval
 from iolab.record import dimensions
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.metric import method_name

@@ -262,7 +262,7 @@ def _caption(shown: Shown, run: StoredRun, names: Names) -> str:
     places = {"measure": names.measure(shown.measure), "metric": metric}
     used = {factor for estimate in shown.estimates for factor in estimate.cell}
     baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
-    if not baseline or all(estimate.ratio is None for estimate in shown.estimates):
+    if not names.cell(baseline) or all(estimate.ratio is None for estimate in shown.estimates):
         return words.caption.format(**places)
     return words.caption_baseline.format(baseline=names.cell(baseline), **places)
 

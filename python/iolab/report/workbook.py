@@ -99,7 +99,7 @@ class _Sheets:
 def _summary(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
     trials = sentences.counted(run.trials)
     lines = [run.plan.title, *sentences.states(run, trials, named), *sentences.banners(run, trials, named)]
-    return [*lines, *sentences.summary(analysis, run.plan.measures, named)]
+    return [*lines, *sentences.summary(analysis, run.plan.measures, named, run.plan.baseline)]
 
 
 def _quantities(shown: Shown, analysis: Analysis) -> list[Quantity]:

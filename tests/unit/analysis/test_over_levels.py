@@ -90,6 +90,39 @@ def test_a_block_that_lacks_a_level_is_left_out_and_counted() -> None:
     assert {(each.cell["card"], each.n) for each in found.levels_ratios} == {("e1000", 5), ("virtio", 4)}
 
 
+def test_cells_without_a_figure_are_named_with_the_levels_that_they_have() -> None:
+    """A row that a table does not have must not look as if nobody had measured it."""
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        return {"forwarded_fps": (rate(block, levels), "frame/s")}
+
+    records, plan = make_run(
+        FACTORS, 4, value, exists=lambda at: at[0] == 0 or at[1] == 0, measures=("rate",)
+    )
+    lost = concluded(records, plan, SUMMARY).levels_left_out
+    assert [(dict(one.cell), one.levels) for one in lost] == [
+        ({"card": "virtio", "direction": direction}, ("64",)) for direction in ("one-way", "both-ways")
+    ]
+
+
+def test_a_cell_whose_blocks_each_lack_a_level_is_named_as_left_out() -> None:
+    """It has every level, but never in one block."""
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        return {"forwarded_fps": (rate(block, levels), "frame/s")}
+
+    records, plan = make_run(FACTORS, 4, value, measures=("rate",))
+    levels = {step.key: step.levels for step in plan.steps}
+    kept = [
+        one for one in records if levels[one.key][0] == 0 or (one.block % 2 == 0) == (levels[one.key][1] == 0)
+    ]
+    found = concluded(kept, plan, SUMMARY)
+    assert {one.cell["card"] for one in found.levels_figures} == {"e1000"}
+    assert {(one.cell["card"], one.levels) for one in found.levels_left_out} == {
+        ("virtio", ("64", "512", "1518"))
+    }
+
+
 def test_cells_of_other_levels_are_not_compared() -> None:
     """One way has three sizes and both ways two: no ratio of their means has a meaning."""
 

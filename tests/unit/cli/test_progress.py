@@ -22,4 +22,4 @@ def test_a_disk_program_is_told_by_what_stands_for_it_in_the_report() -> None:
         wall="2026-01-01T00:00:00+00:00",
         result=TrialResult(status=Status.OK, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1),
     )
-    assert describe_record(record) == "block 1 old path=Local: buffered 200 MB/s"
+    assert describe_record(record) == "block 1 old path=Local: buffered 191 MiB/s"

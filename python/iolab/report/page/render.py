@@ -146,7 +146,7 @@ def _summary(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, obje
     measures = run.plan.measures
     notes = (sentences.legend(analysis, measures, named), *sentences.resolution(analysis, measures, named))
     return {
-        "summary": sentences.summary(analysis, measures, named),
+        "summary": sentences.summary(analysis, measures, named, run.plan.baseline),
         "summary_notes": [note for note in notes if note],
     }
 

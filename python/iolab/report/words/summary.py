@@ -25,13 +25,13 @@ class SummaryWords:
     each_direction: str
     """{measure}, of which not the sum of the directions is compared but each."""
     range: str
-    """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
+    """{figure} {low} {high} {low_cell} {high_cell}"""
     path: str
     """{measure} {rate} {rtt} {round_trip} {one_way}: what a path holds whose windows are swept."""
     single: str
-    """{measure} {metric} {value} {n}"""
+    """{figure} {value}"""
     alike: str
-    """{measure} {metric} {value} {count}: all cells read the same."""
+    """{figure} {value} {count}: all cells read the same."""
     left_out: str
     """{count} further findings."""
     legend: str
@@ -41,6 +41,14 @@ class SummaryWords:
     no_interval: str
     """Why changes have no interval."""
     no_estimates: str
+    phase: str
+    """{measure} {phase} {reference} {changes}: a phase of a disk program against the baseline."""
+    phase_cell: str
+    """{cell} {change}"""
+    under_load: str
+    """{measure} {metric} {changes}: round-trip times beside other measures, against the baseline."""
+    under_load_cell: str
+    """{cell} {reference} {value_there} {level} {value} {change}"""
     onset: str
     """{measure} {conditions} {level} {loss}: loss begins at the highest load."""
     onset_rising: str

@@ -105,6 +105,12 @@ class TableWords:
     levels_note: str
     levels_left_out: str
     """{count}: blocks without a trial of every level."""
+    levels_cells_left_out: str
+    """{count} {cells} {more}: cells that have no figure over levels."""
+    levels_cell: str
+    """{cell} {levels}"""
+    levels_more: str
+    """{count}"""
     levels_ratio_caption: str
     """{measure} {metric} {over} {above} {below}"""
     levels_ratio_note: str

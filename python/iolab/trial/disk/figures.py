@@ -51,6 +51,8 @@ class DiskFigure:
     """Of a job file of the user's own; None: the program has none."""
     offered_per_s: int | None = None
     """Operations that were begun per second; None: as fast as they ended, or as the measure says."""
+    random: bool = False
+    """Whether the places were random: operations per second and latency stand for it, not its bytes."""
 
 
 def dimensions_of(figure: DiskFigure) -> Dimensions:
@@ -68,10 +70,12 @@ def metrics_of(figures: Iterable[DiskFigure]) -> Metrics:
 def _metrics(figure: DiskFigure) -> Iterator[Metric]:
     about = dimensions_of(figure)
     seconds = figure.duration_ns / NS_PER_S
+    rates = []
     if figure.phase not in BY_OPERATIONS:
-        yield Metric(RATE, "byte/s", figure.bytes / seconds, about)
-    if figure.phase in BY_OPERATIONS or figure.latency is not None:
-        yield Metric(OPERATIONS, "op/s", figure.operations / seconds, about)
+        rates.append(Metric(RATE, "byte/s", figure.bytes / seconds, about))
+    if figure.phase in BY_OPERATIONS or figure.random or figure.latency is not None:
+        rates.append(Metric(OPERATIONS, "op/s", figure.operations / seconds, about))
+    yield from reversed(rates) if figure.random else rates  # the first stands for the measure
     if figure.latency is not None:
         for word, value in figure.latency.quantiles_ns.items():
             yield Metric(LATENCY.format(word), "ns", float(value), about)

@@ -43,6 +43,8 @@ class JobSection:
     """Whether single reads and writes are timed; gtod_reduce and disable_lat leave that out."""
     uncounted: bool = False
     """Whether it reads or writes more than it counts: before its ramp_time is over, or to read all beforehand."""
+    random: bool = False
+    """Whether it reads or writes at random places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Job:
     """Of a job file of the user's own, those that this run carries out, as fio numbers them; empty: a combination."""
     log_ms: int = LOG_MS
     """Time of each point of its logs [ms]."""
+    random: bool = False
+    """Whether a combination reads or writes at random places."""
 
 
 def of_fio(measure: DiskMeasure) -> Fio:
@@ -103,6 +107,7 @@ def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[J
             depth,
             head + _combination(asked, access, block, depth, repeats=repeats, ramp_ms=ramp_ms),
             lasts_ms=_lasts_ms(asked),
+            random=asked.order == "random",
         )
         for access, block, depth in product(asked.access or (), asked.blocks or (), asked.depths or ())
     )

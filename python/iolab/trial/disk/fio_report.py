@@ -99,6 +99,8 @@ class Accesses:
     """Of a job file; None: iolab's own combination."""
     offered_per_s: int | None = None
     """Operations that were begun per second; None: as fast as they ended."""
+    random: bool = False
+    """Whether their places were random."""
 
     @property
     def per_s(self) -> float:
@@ -157,6 +159,7 @@ def _accesses(job: Job, done: FioJob, section: JobSection | None) -> Iterator[Ac
             _bins(one.lat_ns.bins), one.lat_ns.mean * one.total_ios, one.lat_ns.max,
             section=name if section is not None else None,
             offered_per_s=section.offered.get(direction) if section is not None else None,
+            random=(job if section is None else section).random,
         )  # fmt: skip
 
 
@@ -196,7 +199,7 @@ def merged(rounds: Sequence[Accesses]) -> Accesses:
         first.phase, first.block_bytes, first.depth, sum(one.bytes for one in rounds),
         sum(one.operations for one in rounds), sum(one.duration_ns for one in rounds),
         sum(one.cpu_ns for one in rounds), bins, sum(one.total_ns for one in rounds),
-        max(one.most_ns for one in rounds),
+        max(one.most_ns for one in rounds), random=first.random,
     )  # fmt: skip
 
 
@@ -207,6 +210,7 @@ def figure_of(done: Accesses) -> DiskFigure:
     return DiskFigure(
         done.phase, done.block_bytes, done.bytes, done.operations, done.duration_ns,
         cpu_ns=done.cpu_ns, depth=done.depth, latency=latency, section=done.section, offered_per_s=done.offered_per_s,
+        random=done.random,
     )  # fmt: skip
 
 

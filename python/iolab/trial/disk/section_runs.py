@@ -216,11 +216,18 @@ def _section(section: Section, group: Sequence[Section], measure: DiskMeasure) -
         direct=_is_direct(section),
         timed=not (section.is_on("gtod_reduce") or section.is_on("disable_lat")),
         uncounted=bool(section.time_ns("ramp_time")) or section.is_on("pre_read"),
+        random=_is_random(section),
     )
 
 
 def _runtime_ns(section: Section, measure: DiskMeasure) -> int:
     return of_fio(measure).each if section.options.get("runtime") == OURS else section.time_ns("runtime")
+
+
+def _is_random(section: Section) -> bool:
+    """Return whether a section reads or writes at random places: of rw and readwrite, one name each, the later counts."""
+    kinds = [value for key, value in section.options.items() if key in ("rw", "readwrite")]
+    return bool(kinds) and kinds[-1].startswith("rand")
 
 
 def _is_direct(section: Section) -> bool:

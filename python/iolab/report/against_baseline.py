@@ -1,0 +1,101 @@
+"""What the levels of a run changed, cell by cell against the baseline: round-trip times under load, phases of disks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from iolab.analysis.types import Analysis, Estimate, cell_key
+from iolab.record.dimensions import Quantity
+from iolab.report import numbers
+from iolab.report.names import Names
+from iolab.report.selection import ROUND_TRIP, is_baseline, is_timed
+
+PHASES = (
+    "cached", "buffered", "write", "read", "put-byte", "put-block", "rewrite", "get-byte", "get-block", "seeks",
+)  # fmt: skip
+"""Phases of disk programs that have a sentence each; creating and deleting files is in the table."""
+RATE, OPERATIONS = "disk_bytes_per_s", "disk_operations_per_s"
+MOST_CELLS = 12
+"""Cells in one sentence; the table has all."""
+
+
+def under_load(
+    analysis: Analysis, measures: Sequence[str], baseline: Mapping[str, str], names: Names
+) -> Iterator[tuple[str, str]]:
+    """Give the measures of round-trip times, each with a sentence on its cells and their baseline."""
+    timed = [name for name in measures if is_timed(analysis, name)]
+    if len(timed) == len(measures):
+        return
+    words = names.words.summary
+    for measure in timed:
+        estimates = list(analysis.estimates.by_metric[measure, ROUND_TRIP])
+        changed = [_changed(one, estimates, baseline, names) for one in estimates]
+        clauses = [text for text in changed if text][:MOST_CELLS]
+        if clauses:
+            metric = names.metric(ROUND_TRIP)
+            changes = names.words.wire.clauses.join(clauses)
+            yield (
+                measure,
+                words.under_load.format(measure=names.measure(measure), metric=metric, changes=changes),
+            )
+
+
+def phases(
+    analysis: Analysis, measures: Sequence[str], baseline: Mapping[str, str], names: Names
+) -> Iterator[str]:
+    """Say for each phase of a disk program, at its largest block, what each cell changed against the baseline."""
+    words = names.words.summary
+    for measure in measures:
+        every = analysis.estimates.of_measure(measure)
+        found = [
+            of
+            for of in every
+            if of.name in (RATE, OPERATIONS) and of.dimensions.part in PHASES and of.dimensions.depth is None
+        ]
+        largest = {
+            part: max((of for of in found if of.dimensions.part == part), key=_block)
+            for part in sorted({of.dimensions.part or "" for of in found}, key=PHASES.index)
+        }
+        for part, of in largest.items():
+            changes = [
+                words.phase_cell.format(
+                    cell=names.cell(one.cell), change=numbers.change(one.ratio, one.ratio_ci, names.words)
+                )
+                for one in every[of]
+                if one.ratio is not None and not is_baseline(one.cell, baseline)
+            ]
+            if changes:
+                yield words.phase.format(
+                    measure=names.measure(measure),
+                    phase=part,
+                    reference=names.cell(baseline),
+                    changes=names.words.comma.join(changes[:MOST_CELLS]),
+                )
+
+
+def _block(of: Quantity) -> int:
+    return of.dimensions.block_bytes or 0
+
+
+def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str, str], names: Names) -> str:
+    """Say one cell against its baseline; empty: it is one, or has none."""
+    touched = {name: label for name, label in baseline.items() if name in one.cell}
+    if is_baseline(one.cell, baseline) or one.ratio is None:
+        return ""
+    wanted = cell_key({**one.cell, **touched})
+    below = next((each for each in estimates if cell_key(each.cell) == wanted), None)
+    if below is None:
+        return ""
+    by = numbers.scale(ROUND_TRIP.name, one.unit, [one.mean, below.mean])
+    value, value_there = (
+        numbers.quantity(each.mean, by, numbers.estimate_decimals(each, by), names.words)
+        for each in (one, below)
+    )
+    own = {name: label for name, label in one.cell.items() if name in touched}
+    rest = names.cell(one.cell, without=touched)
+    return names.words.summary.under_load_cell.format(
+        cell=f"{rest}: " if rest else "",
+        level=names.cell(own),
+        value=value,
+        reference=names.cell(touched),
+        value_there=value_there,
+        change=numbers.change(one.ratio, one.ratio_ci, names.words),
+    )

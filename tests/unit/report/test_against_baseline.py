@@ -1,0 +1,118 @@
+"""Sentences that compare cells with the baseline, and names that say nothing twice."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.unit.analysis.conftest import Levels, Values, make_run
+from tests.unit.report.test_phases import disk_run
+
+from iolab.analysis import analyse
+from iolab.plan.types import Plan
+from iolab.record.dimensions import Dimensions, Quantity
+from iolab.record.metric import Metric, Metrics
+from iolab.report.names import names, names_of
+from iolab.report.selection import latency_first
+from iolab.report.sentences import summary
+from iolab.report.words import EN
+from iolab.store.records import TrialRecord
+
+LOAD = {"load": ("idle", "loaded")}
+
+
+def summed(trials: list[TrialRecord], plan: Plan) -> list[str]:
+    """Return the summary of a run, plain."""
+    lines = summary(analyse(trials, plan), plan.measures, names_of(plan, EN), plan.baseline)
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def under_load() -> tuple[list[TrialRecord], Plan]:
+    """A ping beside a stream: 10 ms alone, 400 ms with the stream."""
+
+    def value(measure: str, levels: Levels, block: int) -> Values:
+        if measure == "down":
+            return (
+                {"received_bps": (19e6 + 1e4 * block, "bit/s")}
+                if levels[0]
+                else {"cpu_ratio": (0.1, "ratio")}
+            )
+        return {"rtt_p50_ns": ((400e6 if levels[0] else 10e6) * (1 + 0.01 * block), "ns")}
+
+    return make_run(LOAD, 4, value, measures=("down", "icmp"), baseline={"load": "idle"})
+
+
+def test_round_trips_under_load_come_first_with_both_times_and_the_change() -> None:
+    """The reader of a response under load wants the latency, idle against loaded."""
+    trials, plan = under_load()
+    lines = summed(trials, plan)
+    assert latency_first(analyse(trials, plan), plan.measures) == ["icmp", "down"]
+    assert lines[0].startswith("icmp median RTT under load: idle 10.2 ms, loaded 410 ms (+3900 %")
+    assert not [line for line in lines[1:] if "icmp median" in line]
+
+
+def phases(*, depth: int | None) -> list[str]:
+    """Return the summary of a disk program that reads and writes half as fast in the second cell."""
+    run = disk_run(depth=depth)
+    return summed(list(run.trials), run.plan)
+
+
+def test_each_phase_of_a_disk_program_has_a_sentence_with_its_change() -> None:
+    """Not only the one that stands for the program."""
+    lines = [line for line in phases(depth=None) if " against MTU 1500: " in line]
+    assert [line.split(" against ")[0] for line in lines] == ["TCP write", "TCP read"]
+    assert all("MTU 9000 −50" in line for line in lines)
+
+
+def test_combinations_of_fio_are_in_the_table_alone() -> None:
+    """They may be hundreds."""
+    assert not [line for line in phases(depth=8) if " against MTU 1500: " in line]
+
+
+def test_a_level_that_begins_with_its_factors_name_is_not_named_twice() -> None:
+    """Codel, not codel codel; but a number keeps its factor."""
+    named = names(("links.line.wire.codel", "links.line.mtu", "load"), EN)
+    assert named.subject("links.line.wire.codel", "codel") == "codel"
+    assert named.subject("load", "loaded") == "loaded"
+    assert named.level("links.line.wire.codel", "none") == "codel none"
+    assert named.level("links.line.mtu", "1500") == "MTU 1500"
+
+
+def test_a_measure_called_by_a_word_of_its_metric_is_not_named_before_it() -> None:
+    """A measure `rate` has no 'rate forwarded rate'."""
+    named = names((), EN)
+    assert named.measured("rate", Quantity("forwarded_fps")) == EN.metrics["forwarded_fps"].name
+    assert named.measured("ndr", Quantity("forwarded_fps")) == f"ndr {EN.metrics['forwarded_fps'].name}"
+
+
+def seeking(reads: Mapping[str, tuple[str, float]]) -> list[str]:
+    """Return the captions of tables that are open in a run of one disk measure."""
+    from iolab.report.phases import phase_grids, short_grids
+    from iolab.report.selection import leading
+
+    run = disk_run()
+    trials = [
+        replace(one, result=replace(one.result, metrics=Metrics(
+            Metric(name, unit, value, Dimensions(part=part, block_bytes=4096, depth=8))
+            for name, (unit, value) in reads.items() for part in ("read", "write")
+        ))) for one in run.trials
+    ]  # fmt: skip
+    run = replace(run, trials=tuple(trials))
+    analysis = analyse(run.trials, run.plan)
+    (shown,) = leading(analysis, run.plan.measures, 20)
+    return [
+        grid.caption for grid in short_grids(phase_grids(shown, run, analysis, names_of(run.plan, EN), 20))
+    ]
+
+
+def test_random_access_leads_with_operations_and_their_latency() -> None:
+    """Bytes of single blocks at random places say nothing new; sequential access leads with them."""
+    rate, operations = ("byte/s", 4.0 * 2**20), ("op/s", 12345.0)
+    latencies = {"disk_latency_p50_ns": ("ns", 8e4), "disk_latency_p99_ns": ("ns", 9e5)}
+    random = seeking({"disk_operations_per_s": operations, "disk_bytes_per_s": rate, **latencies})
+    assert ["[op/s]" in random[0], "median" in random[1], "99 %" in random[2], len(random)] == [
+        True,
+        True,
+        True,
+        3,
+    ]
+    sequential = seeking({"disk_bytes_per_s": rate, "disk_operations_per_s": operations, **latencies})
+    assert [len(sequential), "MiB/s" in sequential[0]] == [1, True]
