@@ -261,6 +261,11 @@ class Found:
     """What shows it."""
 
     @property
+    def rate_fps(self) -> float | None:
+        """The sustained rate where a queue or a burst made the found one higher, else the found one [frames/s]."""
+        return self.sustained_fps if self.taken_up and self.sustained_fps is not None else self.robust_fps
+
+    @property
     def complete(self) -> bool:
         """Whether the goal was reached; otherwise the bounds are partial."""
         return self.reason in REACHED

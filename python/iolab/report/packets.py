@@ -30,7 +30,7 @@ from iolab.store.records import StoredRun
 CALIBRATION, HOSTS = "calibration", "hosts"
 """Key of facts.json under which the instrument's own limits are stored."""
 BOUNDS = (
-    "forwarded_fps", "forwarded_strict_fps", "sustained_fps", "conditional_fps", "lower_fps", "upper_fps",
+    "forwarded_fps", "with_burst_fps", "forwarded_strict_fps", "conditional_fps", "lower_fps", "upper_fps",
     "ci_low_fps", "ci_high_fps", "search_min_fps", "search_mean_fps", "search_max_fps", "forwarded_bps_l1",
     "loss_ratio", "search_seconds", "load_trials", "perturbed_trials",
 )  # fmt: skip

@@ -50,8 +50,10 @@ _STREAM = (
     "iolab.trial.streams.iperf3:client_argv", "iolab.trial.streams.iperf3:server_argv",
 )  # fmt: skip
 _SEARCH = (
-    "iolab.trial.packets.forwarding:_metrics!", "iolab.lab.packets.frames:bps_l1", "iolab.lab.packets.frames:bps_l2",
-    "iolab.trial.search.steady:find_steady", "iolab.record.search:LoadResult", "iolab.trial.search.fast:Fast",
+    "iolab.trial.packets.forwarding:_metrics!", "iolab.trial.packets.forwarding:limited_by!",
+    "iolab.lab.packets.frames:bps_l1", "iolab.lab.packets.frames:bps_l2",
+    "iolab.trial.search.steady:find_steady", "iolab.record.search:LoadResult", "iolab.record.search:Found",
+    "iolab.trial.search.fast:Fast",
     "iolab.trial.search.mlr:Mlr",
     "iolab.trial.search.bisect:Bisect",
 )  # fmt: skip
@@ -101,22 +103,29 @@ METHODS: tuple[MetricMethod, ...] = (
         name="searched-rate",
         metrics=(
             "forwarded_fps", "forwarded_strict_fps", "forwarded_per_direction_fps", "forwarded_bps_l?", "lower_fps",
-            "upper_fps", "conditional_fps", "sustained_fps", "ci_low_fps", "ci_high_fps", "search_*_fps",
+            "upper_fps", "conditional_fps", "sustained_fps", "with_burst_fps", "ci_low_fps", "ci_high_fps",
+            "search_*_fps",
         ),
-        kinds=("forwarding",), code=(*_SEARCH, *_LOAD),
+        kinds=("forwarding",), version=2, code=(*_SEARCH, *_LOAD),
     ),
     MetricMethod(
         name="search-effort", metrics=("search_seconds", "load_trials", "perturbed_trials"), kinds=("forwarding",),
         code=("iolab.trial.packets.forwarding:_metrics!", "iolab.trial.packets.forwarding:search!"),
     ),
     MetricMethod(
-        name="load-rate", metrics=("offered_fps", "forwarded_fps", "unsent_ratio", "rate_fps"),
-        kinds=("load-curve", "latency"),
+        name="load-rate", metrics=("offered_fps", "forwarded_fps", "unsent_ratio"), kinds=("latency",),
         code=(
-            "iolab.trial.packets.load_curve:_step!", "iolab.trial.packets.load_curve:_highest",
-            "iolab.trial.packets.load_curve:measure_load_curve!",
             "iolab.trial.packets.latency:measure_latency!", "iolab.record.load:LoadRecord",
             "iolab.record.search:LoadResult", *_LOAD,
+        ),
+    ),
+    MetricMethod(
+        name="curve-rate", metrics=("offered_fps", "forwarded_fps", "unsent_ratio", "rate_fps"),
+        kinds=("load-curve",), version=2,
+        code=(
+            "iolab.trial.packets.load_curve:_step!", "iolab.trial.packets.load_curve:_highest",
+            "iolab.trial.packets.load_curve:measure_load_curve!", "iolab.record.search:Found",
+            "iolab.record.load:LoadRecord", "iolab.record.search:LoadResult", *_LOAD,
         ),
     ),
     MetricMethod(

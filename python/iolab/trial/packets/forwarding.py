@@ -48,13 +48,19 @@ BOUNDED = frozenset(
     {
         "forwarded_fps",
         "forwarded_strict_fps",
+    }
+)
+"""Figures that are lower bounds where the instrument was the limit."""
+BOUNDED_WITH_BURST = frozenset(
+    {
+        "with_burst_fps",
         "conditional_fps",
         "search_min_fps",
         "search_mean_fps",
         "search_max_fps",
     }
 )
-"""Figures that are lower bounds where the instrument was the limit."""
+"""The same, of the rate as the search found it, bursts included."""
 NEAR_RATIO = 1.25
 """Loads up to this factor from the rate tell what limited it."""
 IDLE_FPS = 1000.0
@@ -82,7 +88,7 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
         records, found = search(bench, strategy)
         begin_ns = records[0].begin_ns
         end_ns = records[-1].begin_ns + records[-1].result.duration_ns
-        rate_fps = found.robust_fps or 0.0
+        rate_fps = found.rate_fps or 0.0
         at_rate: list[LoadRecord] = []
         if rate_fps:
             for share in dict.fromkeys(measure.latency_at):
@@ -99,7 +105,7 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
         return Measured(
             metrics=Metrics(metrics),
             warnings=(
-                *_warnings(found, bench.ceilings()),
+                *_warnings(found, bench.ceilings(), len(bench.directions)),
                 *((changed,) if changed else ()),
                 *taken,
                 *common_warnings(bench, everything),
@@ -167,26 +173,28 @@ def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord
 def _metrics(
     measure: Forwarding, found: Found, records: Sequence[LoadRecord], directions: int, seconds: float
 ) -> list[Metric]:
-    sizes, rate_fps = sizes_of(measure), (found.robust_fps or 0.0) * directions
+    sizes, rate_fps = sizes_of(measure), (found.rate_fps or 0.0) * directions
     at_lower = [records[place] for place in found.lower_trials]
     unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None  # what was not found is no zero
     rates = {
-        "forwarded_fps": found.robust_fps or unknown,
-        "forwarded_strict_fps": found.strict_fps or unknown,
+        "forwarded_fps": found.rate_fps or unknown,
+        "forwarded_strict_fps": _strict_fps(found) or unknown,
         "lower_fps": found.lower_fps or unknown,
         "upper_fps": found.upper_fps,
         "conditional_fps": found.conditional_fps,
         "sustained_fps": found.sustained_fps if found.taken_up else None,
-        "ci_low_fps": None if found.interval_fps is None else found.interval_fps[0],
-        "ci_high_fps": None if found.interval_fps is None else found.interval_fps[1],
+        "with_burst_fps": found.robust_fps if found.taken_up else None,
     }
+    if found.interval_fps is not None and not found.taken_up:  # that of the rate with the burst
+        rates["ci_low_fps"], rates["ci_high_fps"] = found.interval_fps
     if len(found.searches_fps) > 1:
         rates["search_min_fps"] = min(found.searches_fps)
         rates["search_mean_fps"] = sum(found.searches_fps) / len(found.searches_fps)
         rates["search_max_fps"] = max(found.searches_fps)
-    limit = limited_by(found, records)
+    limit, limit_with_burst = limited_by(found, records), found_limit(found, records)
+    limits = dict.fromkeys(BOUNDED, limit) | dict.fromkeys(BOUNDED_WITH_BURST, limit_with_burst)
     metrics = [
-        Metric(name, FRAME_RATE, fps * directions, limited_by=limit if name in BOUNDED else "")
+        Metric(name, FRAME_RATE, fps * directions, limited_by=limits.get(name, ""))
         for name, fps in rates.items()
         if fps is not None
     ]
@@ -207,8 +215,25 @@ def _metrics(
     return [*metrics, *balance_metrics(records), *use_metrics(at_lower)]
 
 
+def _strict_fps(found: Found) -> float | None:
+    """Return the strict figure; what a burst absorbed is no part of it."""
+    if found.rate_fps is None or found.strict_fps is None or not found.taken_up:
+        return found.strict_fps
+    return min(found.rate_fps, found.strict_fps)
+
+
 def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:
-    """Return what of the instrument limited a rate, so that it is only a lower bound; empty: the device was the limit.
+    """Return what of the instrument limited the rate, so that it is a lower bound; empty: the device was the limit.
+
+    A sustained rate was seen with the device at its limit, however the search ended; where others had the device's CPUs
+    it is a bound all the same.
+    """
+    limit = found_limit(found, records)
+    return limit if not found.taken_up or limit == Limit.HOST.value else ""
+
+
+def found_limit(found: Found, records: Sequence[LoadRecord]) -> str:
+    """Return what of the instrument limited the rate that a search found, bursts included; empty: nothing.
 
     The search says so of the generator, the line, and of time that ended before any load failed; the verdicts of the
     loads that failed closest to the rate say so of the receiver, and of other programs that had the device's CPUs.
@@ -234,18 +259,19 @@ def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:
     return Limit.RECEIVER.value if 2 * len(own) > len(near) else ""
 
 
-def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
-    ended = (*_taken_up(found), *_ended(found, ceilings))
+def _warnings(found: Found, ceilings: Ceilings, directions: int) -> tuple[Warning, ...]:
+    ended = (*_taken_up(found, directions), *_ended(found, ceilings))
     if not found.disturbed_loads:
         return ended
     return (*ended, SearchDisturbed(loads=found.disturbed_loads))
 
 
-def _taken_up(found: Found) -> tuple[Warning, ...]:
-    """Return that the rate is more than the device forwards without end, with the rate that is not."""
+def _taken_up(found: Found, directions: int) -> tuple[Warning, ...]:
+    """Return that the found rate is more than the device sustains, with what it sustains, all directions together."""
     if not found.taken_up or found.sustained_fps is None:
         return ()
-    return (QueueTookUp(sustained_fps=found.sustained_fps, burst_frames=found.burst_frames),)
+    sustained_fps, burst_frames = (each * directions for each in (found.sustained_fps, found.burst_frames))
+    return (QueueTookUp(sustained_fps=sustained_fps, burst_frames=round(burst_frames)),)
 
 
 def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:

@@ -46,7 +46,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
         else:
             found, result, strategy = searched_rate(bench, measure)
             searched = SearchRecord("fast", strategy.goal, result)
-            rate_fps = result.robust_fps or max(record.forwarded_fps for record in found) / len(
+            rate_fps = result.rate_fps or max(record.forwarded_fps for record in found) / len(
                 bench.directions
             )
             if not rate_fps:

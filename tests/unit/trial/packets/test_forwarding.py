@@ -1,6 +1,7 @@
 """Forwarding, load curve and latency on a fake agent whose devices are simulated: known capacity, noise, stalls."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,16 +13,18 @@ from iolab.experiment.measures import Forwarding, Latency, LoadCurve
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.metric import Metric, Metrics
 from iolab.record.packets import PacketTrial
-from iolab.record.search import Found, StopReason
+from iolab.record.search import Found, LoadResult, StopReason
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.places import AtPort
 from iolab.statements.searches import TrialsWanted
+from iolab.statements.warnings import QueueTookUp
 from iolab.store.codec import decode_packets, encode_packets
 from iolab.trial.measurement import Measured, TrialFailed
-from iolab.trial.packets.forwarding import limited_by, measure_forwarding
+from iolab.trial.packets.forwarding import found_limit, limited_by, measure_forwarding
 from iolab.trial.packets.latency import measure_latency
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.load_curve import measure_load_curve
+from iolab.trial.search.fast import Fast
 from iolab.trial.search.simulated import Device
 from iolab.trial.search.types import LoadTrial
 
@@ -73,6 +76,55 @@ def test_bits_are_those_of_frames_with_and_without_what_the_line_adds() -> None:
     fps = metrics["forwarded_fps"].value
     assert metrics["forwarded_bps_l1"].value == pytest.approx(fps * 1538 * 8)
     assert metrics["forwarded_bps_l2"].value == pytest.approx(fps * 1518 * 8)
+
+
+def concluding(changes: Mapping[str, object]) -> type[Fast]:
+    """Return a search that ends with other conclusions than its trials give."""
+
+    class Concluding(Fast):
+        def conclude(self, results: Sequence[LoadResult]) -> Found:
+            return replace(super().conclude(results), **changes)
+
+    return Concluding
+
+
+def test_the_sustained_rate_is_the_headline_where_a_burst_made_the_found_rate_higher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bits, both directions and the loads of latency follow from it; the other rate has a name of its own."""
+    measure = forwarding(latency_at=["50%"], direction="both-ways")
+    changes = {"taken_up": True, "sustained_fps": 80_000.0, "robust_fps": 100_000.0, "burst_frames": 2000}
+    monkeypatch.setattr("iolab.trial.search.fast.Fast", concluding(changes))
+    measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
+    found = {metric.name: metric.value for metric in measured.metrics if not metric.dimensions.known()}
+    assert (found["forwarded_fps"], found["sustained_fps"], found["with_burst_fps"]) == (160e3, 160e3, 200e3)
+    assert found["forwarded_per_direction_fps"] == 80e3
+    assert found["forwarded_bps_l2"] == pytest.approx(160e3 * 64 * 8)
+    assert found["forwarded_strict_fps"] <= 160e3
+    assert not {"ci_low_fps", "ci_high_fps"} & set(found)
+    assert QueueTookUp(sustained_fps=160e3, burst_frames=4000) in measured.warnings
+    packets = packets_of(measured)
+    assert packets.rate_fps == 160e3
+    assert {one.intended_fps for one in packets.load_trials if one.purpose == "at-rate"} == {80e3}
+
+
+def test_a_rate_without_a_burst_has_no_second_name() -> None:
+    """It is the same one."""
+    measure = forwarding()
+    metrics = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure).metrics
+    assert metrics.get("with_burst_fps") is None
+    assert metrics.get("ci_low_fps") is not None
+
+
+def test_a_sustained_rate_is_no_lower_bound_of_the_generator() -> None:
+    """The device was seen at its limit; where others had its CPUs it is one all the same."""
+    found = Found(
+        lower_fps=99e3, upper_fps=None, robust_fps=1e5, method="", strict_fps=None, trials=1, perturbed_trials=0,
+        spent_ns=1, reason=StopReason.TIME, seen=TrialsWanted(),
+        taken_up=True, sustained_fps=8e4,
+    )  # fmt: skip
+    assert (limited_by(found, []), found_limit(found, [])) == ("", "time")
+    assert limited_by(replace(found, taken_up=False), []) == "time"
 
 
 def test_latency_is_measured_at_the_shares_that_were_asked_for() -> None:
