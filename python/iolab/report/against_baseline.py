@@ -78,7 +78,7 @@ def _block(of: Quantity) -> int:
 def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str, str], names: Names) -> str:
     """Say one cell against its baseline; empty: it is one, or has none."""
     touched = {name: label for name, label in baseline.items() if name in one.cell}
-    if is_baseline(one.cell, baseline) or one.ratio is None:
+    if is_baseline(one.cell, baseline):
         return ""
     wanted = cell_key({**one.cell, **touched})
     below = next((each for each in estimates if cell_key(each.cell) == wanted), None)
@@ -91,7 +91,9 @@ def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str
     )
     own = {name: label for name, label in one.cell.items() if name in touched}
     rest = names.cell(one.cell, without=touched)
-    return names.words.summary.under_load_cell.format(
+    words = names.words.summary
+    sentence = words.under_load_cell if one.ratio is not None else words.under_load_cell_alone
+    return sentence.format(
         cell=f"{rest}: " if rest else "",
         level=names.cell(own),
         value=value,

@@ -99,18 +99,22 @@ def _listed(items: Sequence[str], most: int, named: Names) -> str:
 
 
 def short_lines(trials: Sequence[TrialRecord], named: Names, settings: Collection[str]) -> Iterator[str]:
-    """Yield what was in effect of some settings as a line for each."""
-    words = named.words.in_effect
-    by_setting: dict[str, list[str]] = {}
-    found = values(trials)
-    several = len({each.measure for each in found}) > 1
-    for each in (one for one in found if one.setting in settings):
-        where = _listed(each.places, MOST_PLACES, named)
+    """Yield what was in effect of some settings as a line for each; measures that had the same are named together."""
+    words, comma = named.words.in_effect, named.words.comma
+    found = [one for one in values(trials) if one.setting in settings]
+    alike: dict[tuple[str, str, str], dict[str, None]] = {}
+    for each in found:
         cells = _listed([named.cell(cell) for cell in each.cells], MOST_CELLS, named)
-        about = [*([named.measure(each.measure)] if several else []), where, *([cells] if cells else [])]
-        text = words.at.format(value=each.value, where=named.words.comma.join(about))
-        by_setting.setdefault(each.setting, []).append(text)
-    for setting, texts in by_setting.items():
-        yield words.line.format(
-            setting=words.settings.get(setting, setting), values="; ".join(dict.fromkeys(texts))
+        where = comma.join(filter(None, (_listed(each.places, MOST_PLACES, named), cells)))
+        alike.setdefault((each.setting, each.value, where), {})[named.measure(each.measure)] = None
+    every = {named.measure(each.measure) for each in found}
+    lines: dict[str, list[str]] = {}
+    for (setting, value, where), measures in alike.items():
+        about = (
+            where
+            if every <= set(measures)
+            else words.of_measures.format(measures=comma.join(measures), where=where)
         )
+        lines.setdefault(setting, []).append(words.at.format(value=value, where=about))
+    for setting, texts in lines.items():
+        yield words.line.format(setting=words.settings.get(setting, setting), values="; ".join(texts))

@@ -1,7 +1,7 @@
 """Measures that send frames, as text: ratios of directions, bounds, latency, CPU, verdicts, balance sheets."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.analysis.forwarding_types import (
     CellLimit,
@@ -97,21 +97,11 @@ def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Na
 def limit_lines(analysis: Analysis, names: Names) -> list[str]:
     """A sentence per cause: how many cells of a measure it limited."""
     text = names.words.packets
-    lines = []
+    lines: list[str] = []
     for streams in analysis.streams:
-        own = Counter(_limited_by(one.verdict, names) for one in streams.cells)
-        for cause, count in own.most_common(MOST_CAUSES):
-            measure = names.measure(streams.measure)
-            lines.append(
-                text.limited.format(measure=measure, count=count, total=len(streams.cells), limit=cause)
-            )
+        lines += _limited(streams.measure, [one.verdict for one in streams.cells], names)
     for found in analysis.forwarding:
-        causes = Counter(_limited_by(each.verdict, names) for each in found.cells)
-        for cause, count in causes.most_common(MOST_CAUSES):
-            measure = names.measure(found.measure)
-            lines.append(
-                text.limited.format(measure=measure, count=count, total=len(found.cells), limit=cause)
-            )
+        lines += _limited(found.measure, [each.verdict for each in found.cells], names)
         open_cells = sum(each.balance.closed_trials < each.balance.load_trials for each in found.cells)
         if found.cells:
             sheet = text.balance_open if open_cells else text.balance_closed
@@ -119,6 +109,14 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
                 sheet.format(measure=names.measure(found.measure), count=open_cells, total=len(found.cells))
             )
     return lines
+
+
+def _limited(measure: str, verdicts: Sequence[Verdict], names: Names) -> Iterator[str]:
+    text = names.words.packets
+    causes = Counter((_cause(verdict, names), verdict.doubtful) for verdict in verdicts)
+    for (cause, doubtful), count in causes.most_common(MOST_CAUSES):
+        sentence = text.limited_probably if doubtful else text.limited
+        yield sentence.format(measure=names.measure(measure), count=count, total=len(verdicts), limit=cause)
 
 
 def stream_grid(found: StreamLimits, run: StoredRun, names: Names, most: int) -> Grid:
@@ -189,7 +187,13 @@ def _verdict(each: CellTruth | CellLimit, names: Names) -> tuple[str, str, str]:
 
 
 def _limited_by(verdict: Verdict, names: Names) -> str:
-    """What limited, and where, unless that says the same; with doubt, where there is any."""
+    """What limited, and where; with doubt, where there is any."""
+    cause = _cause(verdict, names)
+    return names.words.packets.probably.format(limit=cause) if verdict.doubtful else cause
+
+
+def _cause(verdict: Verdict, names: Names) -> str:
+    """What limited, and where, unless that says the same."""
     text, limit, place = names.words.packets, verdict.limit, verdict.place
     name = text.limit_names.get(limit, limit)
     if any(clause.code == ProgramRan.code for clause in verdict.seen[:1]):
@@ -197,8 +201,7 @@ def _limited_by(verdict: Verdict, names: Names) -> str:
     if any(clause.code in PROGRAM_CODES for clause in verdict.seen[:1]):
         name = text.own_program_limit_names.get(limit, name)
     where = "" if place is None or place.code == limit else names.words.said.say(place)
-    cause = text.limit_at.format(limit=name, place=where) if where else name
-    return text.probably.format(limit=cause) if verdict.doubtful else cause
+    return text.limit_at.format(limit=name, place=where) if where else name
 
 
 def verdict_sentence(each: CellTruth | CellLimit, names: Names) -> str:

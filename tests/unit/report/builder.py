@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.unit.records import metrics
@@ -11,10 +12,17 @@ from tests.unit.records import metrics
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.metric import Metrics
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
 from iolab.statements.failures import OtherFailure
-from iolab.statements.warnings import CountersDisagree, CountersMissing, DatagramsUnread, Warning
+from iolab.statements.warnings import (
+    CountersDisagree,
+    CountersMissing,
+    DatagramsUnread,
+    DiskUnsteady,
+    Warning,
+)
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 FILE = """title: {title}
@@ -235,3 +243,28 @@ def _commands(times: int) -> tuple[CommandRecord, ...]:
         command("near", "iperf3 --client 198.18.0.2 --json --time 2", None, "iolab-near"),
     ]
     return (*once, *(each for _ in range(times) for each in again))
+
+
+MTU = {"links.lan.mtu": ("1500", "9000")}
+
+
+def disk_run(*, unsteady: bool = False, depth: int | None = 8) -> StoredRun:
+    """Return a run in which the second cell reads half as fast as the first."""
+    run, _ = quickstart(2, factors=MTU, baseline={"links.lan.mtu": "1500"}, measures=("tcp",), outlier=False)
+    trials = []
+    for trial in run.trials:
+        second = trial.cell["links.lan.mtu"] == "9000"
+        rate = 10.0 * 2**20 if second else 20.0 * 2**20
+        warned: tuple[Warning, ...] = ()
+        if unsteady and second:
+            warned = (DiskUnsteady(rounds=25, spread_ratio=0.5, slope_ratio=0.2),)
+        metrics = Metrics(
+            Metric(name, unit, value, Dimensions(part=part, block_bytes=4096, depth=depth))
+            for name, unit, value in (
+                ("disk_bytes_per_s", "byte/s", rate),
+                ("disk_operations_per_s", "op/s", rate / 4096),
+            )
+            for part in ("read", "write")
+        )  # fmt: skip
+        trials.append(replace(trial, result=replace(trial.result, metrics=metrics, warnings=warned)))
+    return replace(run, trials=tuple(trials))

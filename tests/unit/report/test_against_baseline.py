@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.unit.analysis.conftest import Levels, Values, make_run
-from tests.unit.report.test_phases import disk_run
+from tests.unit.report.builder import disk_run
 
 from iolab.analysis import analyse
 from iolab.plan.types import Plan
@@ -14,6 +14,8 @@ from iolab.report.names import names, names_of
 from iolab.report.selection import latency_first
 from iolab.report.sentences import summary
 from iolab.report.words import EN
+from iolab.statements.beside import CpusTaken
+from iolab.statements.computers import ThisComputer
 from iolab.store.records import TrialRecord
 
 LOAD = {"load": ("idle", "loaded")}
@@ -47,6 +49,14 @@ def test_round_trips_under_load_come_first_with_both_times_and_the_change() -> N
     assert latency_first(analyse(trials, plan), plan.measures) == ["icmp", "down"]
     assert lines[0].startswith("icmp median RTT under load: idle 10.2 ms, loaded 410 ms (+3900 %")
     assert not [line for line in lines[1:] if "icmp median" in line]
+
+
+def test_where_no_change_can_be_given_both_times_are_there_all_the_same() -> None:
+    """Other programs had the CPUs: the reader still wants to see what the load did."""
+    trials, plan = under_load()
+    taken = CpusTaken(host=ThisComputer(), cpus=1.9, seen=())
+    marked = [replace(one, result=replace(one.result, warnings=(taken,))) for one in trials]
+    assert summed(marked, plan)[0] == "icmp median RTT under load: idle 10.2 ms, loaded 410 ms."
 
 
 def phases(*, depth: int | None) -> list[str]:

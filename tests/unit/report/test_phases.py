@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.report.builder import quickstart
+from tests.unit.report.builder import disk_run
 
 from iolab.analysis.analyse import analyse
 from iolab.record.dimensions import Dimensions
@@ -12,32 +12,7 @@ from iolab.report.phases import phase_grids, short_grids
 from iolab.report.selection import leading
 from iolab.report.tables import Grid
 from iolab.report.words import EN
-from iolab.statements.warnings import DiskUnsteady, Warning
 from iolab.store.records import StoredRun
-
-MTU = {"links.lan.mtu": ("1500", "9000")}
-
-
-def disk_run(*, unsteady: bool = False, depth: int | None = 8) -> StoredRun:
-    """Return a run in which the second cell reads half as fast as the first."""
-    run, _ = quickstart(2, factors=MTU, baseline={"links.lan.mtu": "1500"}, measures=("tcp",), outlier=False)
-    trials = []
-    for trial in run.trials:
-        second = trial.cell["links.lan.mtu"] == "9000"
-        rate = 10.0 * 2**20 if second else 20.0 * 2**20
-        warned: tuple[Warning, ...] = ()
-        if unsteady and second:
-            warned = (DiskUnsteady(rounds=25, spread_ratio=0.5, slope_ratio=0.2),)
-        metrics = Metrics(
-            Metric(name, unit, value, Dimensions(part=part, block_bytes=4096, depth=depth))
-            for name, unit, value in (
-                ("disk_bytes_per_s", "byte/s", rate),
-                ("disk_operations_per_s", "op/s", rate / 4096),
-            )
-            for part in ("read", "write")
-        )  # fmt: skip
-        trials.append(replace(trial, result=replace(trial.result, metrics=metrics, warnings=warned)))
-    return replace(run, trials=tuple(trials))
 
 
 def grids(run: StoredRun) -> list[Grid]:

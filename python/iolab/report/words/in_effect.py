@@ -20,6 +20,8 @@ class InEffectWords:
     """{shown} {more}: a list that is cut."""
     at: str
     """{value} {where}"""
+    of_measures: str
+    """{measures} {where}: places of some of the measures."""
     line: str
     """{setting} {values}"""
     settings: Mapping[str, str]

@@ -49,6 +49,8 @@ class SummaryWords:
     """{measure} {metric} {changes}: round-trip times beside other measures, against the baseline."""
     under_load_cell: str
     """{cell} {reference} {value_there} {level} {value} {change}"""
+    under_load_cell_alone: str
+    """{cell} {reference} {value_there} {level} {value}: no change is given."""
     onset: str
     """{measure} {conditions} {level} {loss}: loss begins at the highest load."""
     onset_rising: str

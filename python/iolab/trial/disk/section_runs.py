@@ -226,7 +226,7 @@ def _runtime_ns(section: Section, measure: DiskMeasure) -> int:
 
 def _is_random(section: Section) -> bool:
     """Return whether a section reads or writes at random places: of rw and readwrite the later counts."""
-    kinds = [value for key, value in section.options.items() if key in ("rw", "readwrite")]
+    kinds = [value or "" for key, value in section.options.items() if key in ("rw", "readwrite")]
     return bool(kinds) and kinds[-1].startswith("rand")
 
 
