@@ -2,7 +2,7 @@
 
 Usage: python benches/planted.py [--probe] [--json FILE] [WORD ...]. Needs root and iperf3; 5 to 15 s a case. WORDs
 select cases by their names. Prints each conclusion with its grade, then k of n. With --probe an independent reader of
-kernel time stamps looks on, and a case counts only where it agrees that the planted cause is what happened.
+kernel time stamps and times looks on, and a case counts only where it agrees that the planted cause is what happened.
 """
 
 import argparse
@@ -124,43 +124,84 @@ def _act(case: Case, run: subprocess.Popen[str], seen: list[tuple[str, bool]], p
         time.sleep(LOOK_S)
         known = _programs(run.pid)
         if probing and "server" in known and not readers:
-            readers = {ref: _probe(ref) for one in case.probes for ref in (one.at, one.after) if ref}
+            readers = {ref: _port_reader(ref, words) for ref, words in _ports_of(case).items()}
     begin_ns = time.monotonic_ns()
+    programs = {one.program for one in case.probes if one.program} if probing else set()
+    readers |= {name: _reader("--pid", str(known[name])) for name in programs if name in known}
     for act in sorted(case.acts, key=lambda one: one.at_ns):
         time.sleep(max(0, begin_ns + act.at_ns - time.monotonic_ns()) / NS_PER_S)
         _do(act, known)
     while readers and "client" in _programs(run.pid):
         time.sleep(LOOK_S)
-    counted = {ref: json.loads(reader.communicate()[0].splitlines()[-1]) for ref, reader in readers.items()}
-    seen += [_judge(one, counted) for one in case.probes if one.at in counted]
+    counted = {name: json.loads(reader.communicate()[0].splitlines()[-1]) for name, reader in readers.items()}
+    seen += [_judge(one, counted) for one in case.probes if (one.at or one.program) in counted]
 
 
-def _probe(ref: str) -> subprocess.Popen[str]:
+def _ports_of(case: Case) -> dict[str, set[str]]:
+    """Return the ports that a case's probes read, each with what is wanted of it beside what it receives."""
+    found: dict[str, set[str]] = {}
+    for probe in case.probes:
+        for ref, word in ((probe.at, "--flight"), (probe.after, "--sent")):
+            if ref:
+                wanted = word == "--sent" or probe.figure == "flight_bytes"
+                found.setdefault(ref, set()).update({word} if wanted else ())
+    return found
+
+
+def _port_reader(ref: str, words: set[str]) -> subprocess.Popen[str]:
     machine, _, port = ref.partition(".")
-    argv = [
-        "ip",
-        "netns",
-        "exec",
-        f"iolab-{machine}",
-        sys.executable,
-        str(Path(__file__).with_name("planted_probe.py")),
-    ]
-    reader = subprocess.Popen([*argv, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert reader.stdout is not None
-    reader.stdout.readline()
-    return reader
+    return _reader(port, *words, within=("ip", "netns", "exec", f"iolab-{machine}"))
 
 
-def _judge(probe: Probe, counted: Mapping[str, Mapping[str, int]]) -> tuple[str, bool]:
-    own = counted[probe.at]
-    if probe.after is not None:
-        before = counted[probe.after]
-        value = 1 - own["bytes"] / max(1, before["bytes"])
+def _reader(*words: str, within: Sequence[str] = ()) -> subprocess.Popen[str]:
+    argv = [*within, sys.executable, "-S", str(Path(__file__).with_name("planted_probe.py")), *words]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _rate_bps(slices: Sequence[Sequence[int]]) -> float:
+    """Return the rate at which all but the first and the last hundredth of the bytes arrived.
+
+    These are the programs' own talk before and after their data; over a long path it takes as long as some of it.
+    """
+    total, arrived = sum(octets for *_, octets in slices), 0
+    within: list[tuple[int, int]] = []
+    for at_ns, _, _, octets in slices:
+        if total <= 100 * (arrived + octets) and 100 * arrived <= 99 * total:
+            within.append((at_ns, octets))
+        arrived += octets
+    if len(within) < 2:
+        return 0.0
+    return sum(octets for _, octets in within[:-1]) * 8 * NS_PER_S / (within[-1][0] - within[0][0])
+
+
+def _lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """Return which part of the data was lost between two ports, in the time in which both were read."""
+    begin_ns = max(before["ready_ns"], after["ready_ns"])
+    end_ns = min(one["slices"][-1][0] if one["slices"] else 0 for one in (before, after))
+
+    def data_bytes(seen: Mapping[str, Any]) -> int:
+        rows = [row for row in seen["slices"] if begin_ns <= row[0] < end_ns]
+        return max(sum(received for _, received, _, _ in rows), sum(sent for _, _, sent, _ in rows))
+
+    return 1 - data_bytes(after) / max(1, data_bytes(before))
+
+
+def _judge(probe: Probe, counted: Mapping[str, Mapping[str, Any]]) -> tuple[str, bool]:
+    """Return what a reader saw, and whether it agrees with the planted cause."""
+    own = counted[probe.at or probe.program]
+    if probe.figure == "rate_bps":
+        value = _rate_bps(own["slices"])
+        text = f"{value / 1e6:.3f} Mbit/s of IP at {probe.at}"
+    elif probe.figure == "short_bps":
+        value = own["short_bytes"] * 8 * NS_PER_S / max(1, own["short_span_ns"])
+        text = f"{value / 1e3:.1f} kbit/s of packets without data at {probe.at}"
+    elif probe.after is not None:
+        value = _lost(counted[probe.after], own)
         text = f"{value:.3%} lost from {probe.after} to {probe.at}"
     else:
-        value = own["bytes"] * 8 * NS_PER_S / max(1, own["last_ns"] - own["first_ns"])
-        text = f"{value / 1e6:.3f} Mbit/s of IP at {probe.at}"
-    missed = sum(one["missed"] for one in counted.values())
+        value = own[probe.figure]
+        text = f"{probe.figure} {value:.6g} of {probe.at or probe.program}"
+    missed = sum(int(counted[ref].get("missed", 0)) for ref in (probe.at, probe.after) if ref)
     return text + (f", {missed} missed" if missed else ""), probe.low <= value <= probe.high and not missed
 
 

@@ -50,18 +50,35 @@ class Act:
     """The namespace in which it runs; None: the host itself."""
 
 
+PROBED = (
+    "rate_bps",
+    "short_bps",
+    "loss_ratio",
+    "silent_ns",
+    "flight_bytes",
+    "run_ratio",
+    "wait_ratio",
+    "stopped_ns",
+)
+"""Figures of the independent reader: of a port, between two ports (loss_ratio), or of a program (the last three)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What an independent reader of kernel time stamps must see at one port, or between two."""
+    """What an independent reader of the kernel's time stamps and times must see."""
 
-    at: str
-    """The port whose received frames are counted (machine.port)."""
-    after: str | None = None
-    """An earlier port on the path: the loss between the two is checked in place of the rate."""
-    low: float = 0.0
-    """Lowest value that agrees with the cause: a rate of IP packets [bit/s], or a loss [ratio]."""
-    high: float = float("inf")
+    figure: str
+    """One of `PROBED`."""
+    low: float
+    """Lowest value that agrees with the cause, in the figure's unit."""
+    high: float
     """Highest such value."""
+    at: str = ""
+    """The port whose received packets are counted (machine.port); empty: a program is looked at."""
+    after: str | None = None
+    """An earlier port on the path: the loss between the two is checked."""
+    program: str = ""
+    """client or server, where threads are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +210,11 @@ def _act(written: Mapping[str, Any]) -> Act:
 
 
 def _probe(written: Mapping[str, Any]) -> Probe:
-    low, high = written.get("rate_bps", written.get("loss_ratio", (0.0, float("inf"))))
-    return Probe(str(written["at"]), written.get("after"), float(low), float(high))
+    (figure,) = written.keys() & set(PROBED)
+    low, high = map(float, written[figure])
+    return Probe(
+        figure, low, high, str(written.get("at", "")), written.get("after"), str(written.get("program", ""))
+    )
 
 
 def _figure(written: Mapping[str, Any]) -> FigureRange:

@@ -45,7 +45,8 @@ def test_a_case_names_only_what_exists(name: str) -> None:
     for act in case.acts:
         assert act.machine is None or act.machine in machines
     for probe in case.probes:
-        assert {probe.at, probe.after} - {None} <= ports
+        assert {probe.at, probe.after} - {None, ""} <= ports
+        assert bool(probe.at) != (probe.program in ("client", "server"))
     words = {*machines, *ports, *setup.lab.links, *(f"wire {link}" for link in setup.lab.links)}
     assert all(place in words or PortRef(place).machine in machines for place in case.places)
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from iolab.experiment.experiment import Lab
+from iolab.experiment.overlays import ports_below
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.dependencies import side_of
 from iolab.lab.links.link_topology import Side
-from iolab.lab.packets.placement import Way
+from iolab.lab.packets.placement import Way, hops_between
 from iolab.lab.topology import NAME_PREFIX, Port, Topology
 
 
@@ -43,3 +45,20 @@ def _sides(lab: Lab, topology: Topology, out: Port, into: Port) -> Iterator[tupl
         side = side_of(lab, topology, port, NAME_PREFIX) if port.link in joined else None
         if side is not None and side.macvtap is None:
             yield port.ref, side
+
+
+def ways_below(lab: Lab, way: Way) -> Iterator[Way]:
+    """Yield the ways of what carries a way: of a tunnel's packets, or of each link of a bond; those below them too."""
+    for out, into in way.hops:
+        link = next((one for one in lab.links.values() if {out, into} <= set(one.ends)), None)
+        if link is None or not link.over:
+            continue
+        names = [(name,) for name in link.over] if link.bond is not None else [link.over]
+        for carrying in names:
+            part = link.model_copy(update={"over": carrying})
+            starts, goals = (ports_below(lab.links, part, PortRef(ref).machine) for ref in (out, into))
+            hops = hops_between(lab, starts[0], set(goals)) if starts and goals else None
+            if hops:
+                below = replace(way, hops=hops)
+                yield below
+                yield from ways_below(lab, below)

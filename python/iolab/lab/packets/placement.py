@@ -301,7 +301,7 @@ def stream_way(lab: Lab, topology: Topology, source: Endpoint, target: Endpoint)
     """Return the way between two endpoints, which may be bridges; without hops where the lab does not show one."""
     ports = [port.ref for port in topology.ports()]
     starts, goals = (_ports_of(end, ports) for end in (source, target))
-    found = [crossed for start in starts if (crossed := _hops(lab, start, goals)) is not None]
+    found = [crossed for start in starts if (crossed := hops_between(lab, start, goals)) is not None]
     hops = min(found, key=len, default=())
     elsewhere = frozenset(there for _, there in hops if kernel_of(lab, there.machine) != source.kernel)
     return Way(source, target, hops, elsewhere)
@@ -320,7 +320,7 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
             seen = f"{point.ref}, the bridge of a machine that forwards"
             allowed = "a port of a machine that does not bridge"
             raise InputError([Problem(point.ref, "finding where frames are sent", seen, allowed)])
-    hops = _hops(lab, source.ref, {target.ref})
+    hops = hops_between(lab, source.ref, {target.ref})
     if hops is None:
         seen, allowed = (
             f"no way from {source.ref} to {target.ref}",
@@ -334,7 +334,7 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
     return Way(source, target, hops, elsewhere, near)
 
 
-def _hops(
+def hops_between(
     lab: Lab, start: PortRef, goals: AbstractSet[PortRef]
 ) -> tuple[tuple[PortRef, PortRef], ...] | None:
     """Return the links of a shortest way, breadth first over ports."""

@@ -4,8 +4,8 @@ A shaper that is at its rate shows it in its own counters. The frames that it do
 its queue: where its work keeps the thread that feeds it from its CPU, they are lost at the ring before it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.packets.placement import Way
@@ -29,6 +29,8 @@ HELD_BACK_RATIO = 0.1
 """A shaper whose rate is not known is suspected where it looked in vain so many times per frame that it passed."""
 LEAST_HELD_RATIO = 1e-3
 """A shaper that looked in vain less often was not the limit, whatever passed it."""
+BUCKETS_PER_S, LEAST_BUCKET_BYTES = 100, 32_768
+"""A bucket whose size is not given holds no more than 10 ms of its rate, or ten frames and some (tc-htb, tc-tbf)."""
 MOST_EXCUSED_RATIO = 0.5
 """Of a trial's time, what stalls may have taken from a shaper."""
 
@@ -45,6 +47,19 @@ def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shap
     }
     places = dict.fromkeys(out for way in directions for out, _ in way.hops)
     return tuple(one for place in places for one in _shapers_at(place, rates.get(place, ()), counted))
+
+
+def credit_bytes(lab: Lab) -> dict[str, int]:
+    """Return what each shaper of a lab may send at once beyond its rate, by its port: its buckets, full [bytes]."""
+    return {
+        link.shape.at: sum(
+            one.burst if one.burst is not None else max(one.rate // (8 * BUCKETS_PER_S), LEAST_BUCKET_BYTES)
+            for one in (link.shape, *link.shape.classes.values())
+            if one.rate is not None
+        )
+        for link in lab.links.values()
+        if link.shape is not None
+    }
 
 
 def _shapers_at(place: str, rates_bps: tuple[int, ...], counted: Counted) -> Iterator[Shaper]:
@@ -75,11 +90,17 @@ class Suspect:
 
 
 def suspect(
-    result: LoadResult, found: Sequence[Shaper], directions: Sequence[Way], worst: Drop | None
+    result: LoadResult,
+    found: Sequence[Shaper],
+    directions: Sequence[Way],
+    worst: Drop | None,
+    late_frames: Sequence[int] = (),
+    credit: Mapping[str, int] | None = None,
 ) -> Suspect | None:
     """Return the shaper that explains the loss: it dropped most itself, or let its rate through and no more.
 
-    A shaper is asked only for frames that were lost at it or before it, where something overran.
+    A shaper is asked only for frames that were lost at it or before it, where something overran. `late_frames` came
+    out when the trial's time was over, per direction; `credit` is what a shaper may have sent beyond its rate [bytes].
     """
     for shaper in found:
         if worst is not None and not _may_cause(shaper, worst, directions):
@@ -89,18 +110,42 @@ def suspect(
             and (worst.place, worst.reason) == (AtPort(port=shaper.place), QDISC)
             and shaper.held_back
         )
-        said = _said(result, shaper, bool(dropped_most), len(directions))
+        own = [at for at, way in enumerate(directions) if any(out == shaper.place for out, _ in way.hops)]
+        late = sum(late_frames[at] for at in own if at < len(late_frames))
+        in_time = _in_time(result, shaper, late, (credit or {}).get(shaper.place, 0))
+        said = _said(result, in_time, bool(dropped_most), len(directions))
         if said is not None:
             return said
     return None
 
 
+def _in_time(result: LoadResult, shaper: Shaper, late_frames: int, credit: int) -> Shaper:
+    """Return a shaper with what it passed in the time in which frames were sent, at the rate that it sustains.
+
+    Its counters are read later, when its queue has run empty; and what its buckets had saved up before is no rate.
+    """
+    if not shaper.rates_bps or not shaper.passed_frames:
+        return shaper
+    in_time = max(0, shaper.passed_frames - late_frames)
+    passed_bytes = shaper.passed_bytes * in_time // shaper.passed_frames
+    sustained = replace(shaper, passed_bytes=passed_bytes)
+    rate_bps = sustained.rate_bps(result.duration_ns) or 0
+    beyond_bytes = passed_bytes - rate_bps * result.duration_ns // (8 * NS_PER_S)
+    return replace(
+        shaper, passed_bytes=passed_bytes - max(0, min(beyond_bytes, credit)), passed_frames=in_time
+    )
+
+
 def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: int) -> Suspect | None:
     excused_ns = min(result.held_ns, int(MOST_EXCUSED_RATIO * result.duration_ns))
-    duration_ns = result.duration_ns - excused_ns
-    passed_bps, rate_bps = shaper.passed_bps(duration_ns), shaper.rate_bps(duration_ns)
+    passed_bps = shaper.passed_bps(result.duration_ns)
+    kept = [rate for rate in shaper.rates_bps if AT_RATE_RATIO * passed_bps <= rate]
+    rate_bps = min(kept, default=None)
+    while_calm_bps = shaper.passed_bps(result.duration_ns - excused_ns)
     held_ratio = shaper.held_back / max(1, shaper.passed_frames)
     if rate_bps is None:
+        if shaper.rates_bps and not dropped_most:
+            return None  # it let more through than any rate that it was given
         if not dropped_most and held_ratio < HELD_BACK_RATIO * _limited_ratio(result):
             return None
         unknown = UnknownShaperPassed(
@@ -116,8 +161,8 @@ def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: in
     )
     frame_bits = 8 * shaper.passed_bytes / max(1, shaper.passed_frames)
     asked_bps = result.offered_frames / max(1, directions) * frame_bits * NS_PER_S / result.duration_ns
-    overloaded = max(asked_bps, shaper.passed_bps(result.duration_ns)) >= ASKED_RATIO * rate_bps
-    at_rate = passed_bps >= AT_RATE_RATIO * rate_bps and held_ratio >= LEAST_HELD_RATIO and overloaded
+    overloaded = max(asked_bps, passed_bps) >= ASKED_RATIO * rate_bps
+    at_rate = while_calm_bps >= AT_RATE_RATIO * rate_bps and held_ratio >= LEAST_HELD_RATIO and overloaded
     return Suspect(shaper, seen) if at_rate or dropped_most else None
 
 

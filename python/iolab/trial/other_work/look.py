@@ -18,10 +18,12 @@ PID_FILES = (
 )
 """Of targets, doors and services: they outlive who started them."""
 SHOW = (
-    f'for file in {" ".join(PID_FILES)}; do [ ! -f "$file" ] || echo "{HELPER} $(cat "$file") ${{file##*/}}"; done;'
-    " cat /proc/stat /proc/[0-9]*/stat 2>/dev/null; true"
+    f"any=; for file in {' '.join(PID_FILES)}; do"
+    f' [ ! -f "$file" ] || {{ any=1; echo "{HELPER} $(cat "$file") ${{file##*/}}"; }}; done;'
+    " cat /proc/stat /proc/[0-9]*/stat 2>/dev/null;"
+    ' [ -z "$any" ] || grep -sH . /proc/[0-9]*/task/[0-9]*/schedstat; true'
 )
-"""Processes that end meanwhile are left out."""
+"""Processes that end meanwhile are left out. Threads are read for helpers alone: nobody else's are asked for."""
 
 
 def work_done(site: Site) -> dict[str, Work]:

@@ -1,5 +1,6 @@
 """What the CPUs of a computer did by a moment, and how much of it was for a lab. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,8 @@ KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD among the flags of proc_pid_stat(5)."""
 HELPER = "helper"
 """Begins the line of a process that works for a lab and is no child of its agent."""
+SCHEDSTAT = re.compile(r"/proc/(\d+)/task/(\d+)/schedstat:(\d+) (\d+) \d+")
+"""Line of a thread: for how long it ran, and waited for a CPU [ns] (scheduler/sched-stats.rst)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,18 @@ class HelperProcess:
     """CPU time that it had, with that of those that it waited for [ns]."""
     threads: int
     """How many threads it has."""
+    times: Mapping[int, "ThreadTime"] = field(default_factory=dict)
+    """Its threads by number; empty: the scheduler's times could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTime:
+    """What the scheduler did with a thread: by a moment, or between two."""
+
+    run_ns: int
+    """Time that it ran [ns]."""
+    wait_ns: int
+    """Time that it was ready, and had no CPU [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,8 @@ class HelperUse:
     """That of the one that had most [ns]."""
     threads: int
     """How many threads that one has."""
+    thread: ThreadTime | None = None
+    """The thread that ran and waited for a CPU longest, of all processes; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +101,26 @@ def helpers_between(before: Work, after: Work) -> Iterator[HelperUse]:
             continue
         spent = {pid: one.cpu_ns - (earlier[pid].cpu_ns if pid in earlier else 0) for pid, one in own.items()}
         busiest = max(spent, key=lambda pid: spent[pid])
-        yield HelperUse(name.removesuffix(".pid"), sum(spent.values()), spent[busiest], own[busiest].threads)
+        thread = max(_times_between(earlier, own), key=lambda one: one.run_ns + one.wait_ns, default=None)
+        yield HelperUse(
+            name.removesuffix(".pid"), sum(spent.values()), spent[busiest], own[busiest].threads, thread
+        )
+
+
+def _times_between(
+    before: Mapping[int, HelperProcess], after: Mapping[int, HelperProcess]
+) -> Iterator[ThreadTime]:
+    for pid, process in after.items():
+        known = before[pid].times if pid in before else {}
+        for tid, own in process.times.items():
+            earlier = known.get(tid, ThreadTime(0, 0))
+            yield ThreadTime(own.run_ns - earlier.run_ns, own.wait_ns - earlier.wait_ns)
 
 
 def work_of(text: str, agent: int) -> Work | None:
-    """Read the lines of helpers, of /proc/stat and of every process's stat; None: the CPUs are not among them.
+    """Read the lines of helpers, of /proc/stat, of every process's stat and of threads' schedstat, which grep names.
+
+    None: the CPUs are not among them.
 
     `agent` is the process id of the lab's agent on that computer. Its descendants are the lab's, with those that
     ended and were waited for; of its ancestors (who measures) their own time alone.
@@ -96,6 +128,7 @@ def work_of(text: str, agent: int) -> Work | None:
     cpus, helpers = -1, dict[int, str]()
     total: tuple[int, ...] = ()
     processes: dict[int, _Process] = {}
+    times: dict[int, dict[int, ThreadTime]] = {}
     for line in text.splitlines():
         words = line.split()
         if line.startswith("cpu"):
@@ -103,6 +136,9 @@ def work_of(text: str, agent: int) -> Work | None:
             total = total or tuple(int(word) for word in words[1:9])
         elif words[:1] == [HELPER] and len(words) > 1 and words[1].isdecimal():
             helpers[int(words[1])] = " ".join(words[2:])
+        elif (of_thread := SCHEDSTAT.fullmatch(line)) is not None:
+            pid, tid, run_ns, wait_ns = map(int, of_thread.groups())
+            times.setdefault(pid, {})[tid] = ThreadTime(run_ns, wait_ns)
         elif (one := _process(line)) is not None:
             processes[one.pid] = one
     if cpus < 1 or len(total) < 8:
@@ -117,7 +153,9 @@ def work_of(text: str, agent: int) -> Work | None:
         kernel_ns={one.pid: one.own_ticks * TICK_NS for one in processes.values() if one.of_kernel},
         helpers={
             name: {
-                pid: HelperProcess((one.own_ticks + one.ended_ticks) * TICK_NS, one.threads)
+                pid: HelperProcess(
+                    (one.own_ticks + one.ended_ticks) * TICK_NS, one.threads, times.get(pid, {})
+                )
                 for pid in _descendants(processes, [root])
                 if (one := processes.get(pid)) is not None
             }

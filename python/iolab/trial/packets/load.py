@@ -41,7 +41,7 @@ from iolab.statements.failures import (
 )
 from iolab.trial.counters.cpu_use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.counters.differences import Snapshot, drop_reasons
-from iolab.trial.counters.shapers import shapers
+from iolab.trial.counters.shapers import credit_bytes, shapers
 from iolab.trial.failed import Failed
 from iolab.trial.histograms import merged, summary
 from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
@@ -189,6 +189,8 @@ class LoadBench:
             held_ns=held_up_ns(ran.senders, ran.receivers, stolen_ns),
             shapers=shapers(self.site.lab, wires, counted),
             directions=wires,
+            late_frames=_late(ran),
+            credit_bytes=credit_bytes(self.site.lab),
             dead=dead_flows(ran.receivers),
             begun_again=counted.begun_again(),
         )
@@ -274,6 +276,14 @@ def _disorder(receivers: Sequence[ReceiverReport]) -> tuple[int, int]:
     """Return how many frames came late, and how many twice."""
     late = sum(receiver.reordered_frames for receiver in receivers)
     return late, sum(receiver.duplicate_frames for receiver in receivers)
+
+
+def _late(ran: TrafficRan) -> tuple[int, ...]:
+    """Return the frames that came out when the trial's time was over, per sender."""
+    late = [0] * len(ran.senders)
+    for receiver in ran.receivers:
+        late[receiver.of] += receiver.after_end_frames
+    return tuple(late)
 
 
 def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,7 @@
 """What limited a load trial, by the figures that show it; where none does, "unexplained" and never a guess. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from iolab.lab.packets.placement import Way
 from iolab.record.balance import Balance, Drop
@@ -75,6 +75,10 @@ class Evidence:
     """Shapers on the ways."""
     directions: Sequence[Way] = ()
     """The ways."""
+    late_frames: Sequence[int] = ()
+    """Frames that came out when the trial's time was over, per direction."""
+    credit_bytes: Mapping[str, int] = field(default_factory=dict)
+    """What each shaper of the lab may send at once beyond its rate, by its port."""
     dead: DeadFlows | None = None
     """Flows of which nothing arrived."""
     begun_again: Sequence[str] = ()
@@ -115,7 +119,11 @@ def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
 def _cause(result: LoadResult, goal_ratio: float, seen: Evidence, worst: Drop | None) -> Verdict:
     lost = result.offered_frames > 0 and result.loss_ratio > goal_ratio
     beyond_it = lost or (result.offered_frames > 0 and result.sustained_loss_ratio > goal_ratio)
-    shaped = suspect(result, seen.shapers, seen.directions, worst) if beyond_it else None
+    shaped = (
+        suspect(result, seen.shapers, seen.directions, worst, seen.late_frames, seen.credit_bytes)
+        if beyond_it
+        else None
+    )
     if shaped is not None:
         return _shaped(result, shaped, worst)
     by_host = 2 * seen.held_ns * result.intended_fps / NS_PER_S if result.perturbed else 0.0

@@ -9,6 +9,7 @@ from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json, ProcessEnded
 from iolab.errors import TrialFailed
 from iolab.experiment.commands import CommandMeasure
+from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series, series
@@ -71,7 +72,8 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
     values = figures_in(ended.stdout, measure.metrics, ended.stderr)
     ran = [_ran(*one) for one in zip((running, *servers), (ended, *served), strict=True)]
     lines = tuple(lines_of(site.lab, site.topology))
-    services = tuple(_services(work_before, work_after, ended.end_ns - ended.begin_ns))
+    ports = site.topology.ports()
+    services = tuple(_services(work_before, work_after, ended.end_ns - ended.begin_ns, ports))
     return Measured(
         metrics=Metrics((*_figures(measure, values), *_own(ended))),
         warnings=(),
@@ -113,14 +115,23 @@ def _ran(running: Running, ended: ProcessEnded) -> Ran:
     )
 
 
-def _services(before: Looked, after: Looked, took_ns: int) -> Iterator[ServiceRan]:
+def _services(before: Looked, after: Looked, took_ns: int, ports: Sequence[Port]) -> Iterator[ServiceRan]:
     """Yield what the lab's services did while a program ran, on the computers whose work was looked at."""
     for kernel, work in after.items():
         for one in helpers_between(before[kernel], work) if kernel in before else ():
             machine, dot, name = one.name.partition(".")
             if dot:
+                span_ns = max(1, took_ns)
+                run_ratio = min(1.0, one.thread.run_ns / span_ns) if one.thread is not None else 0.0
                 yield ServiceRan(
-                    name, machine, one.cpu_ns / max(1, took_ns), one.busiest_ns / max(1, took_ns), one.threads
+                    name=name,
+                    machine=machine,
+                    cpus_ratio=one.cpu_ns / span_ns,
+                    busiest_ratio=one.busiest_ns / span_ns,
+                    threads=one.threads,
+                    run_ratio=run_ratio,
+                    wait_ratio=min(1.0 - run_ratio, one.thread.wait_ns / span_ns) if one.thread else 0.0,
+                    ports=tuple(port for port in ports if port.machine == machine),
                 )
 
 

@@ -63,7 +63,27 @@ def passed_bps(readings: Sequence[Reading], netns: str | None, interface: str) -
 
     A line that is full most of the time is the limit, also where one lost segment stopped everything for a while.
     """
-    found: list[tuple[int, InterfaceCounters]] = [
+    found = _counts(readings, netns, interface)
+    rates = [
+        (later.tx_bytes - earlier.tx_bytes) * 8 * NS_PER_S / max(1, end_ns - begin_ns)
+        for (begin_ns, earlier), (end_ns, later) in pairwise(found)
+    ]
+    return median(rates) if rates else None
+
+
+def carried_both_ways(readings: Sequence[Reading], netns: str | None, interface: str) -> bool | None:
+    """Whether a port received packets and sent some; None: it was not seen twice."""
+    counts = [row for _, row in _counts(readings, netns, interface)]
+    if len(counts) < 2:
+        return None
+    first, last = counts[0], counts[-1]
+    return last.rx_packets > first.rx_packets and last.tx_packets > first.tx_packets
+
+
+def _counts(
+    readings: Sequence[Reading], netns: str | None, interface: str
+) -> list[tuple[int, InterfaceCounters]]:
+    return [
         (seen.begin_ns, row)
         for reading in readings
         for seen in reading.observations
@@ -71,8 +91,3 @@ def passed_bps(readings: Sequence[Reading], netns: str | None, interface: str) -
         for row in seen.interfaces
         if row.name == interface
     ]
-    rates = [
-        (later.tx_bytes - earlier.tx_bytes) * 8 * NS_PER_S / max(1, end_ns - begin_ns)
-        for (begin_ns, earlier), (end_ns, later) in pairwise(found)
-    ]
-    return median(rates) if rates else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from iolab.agent.messages import Reading
 from iolab.experiment.experiment import Lab
 from iolab.experiment.port_ref import PortRef
+from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
@@ -24,7 +25,7 @@ from iolab.statements.programs import (
 from iolab.statements.streams import AllCpusBusy, LineFull, NearlyBusy, NoSingleThread, WorkerRan
 from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.measurement import Readings
-from iolab.trial.programs.seen import SeenThread, passed_bps, seen_threads, within
+from iolab.trial.programs.seen import SeenThread, carried_both_ways, passed_bps, seen_threads, within
 
 FULL_RATIO = 0.9
 """From which share of a line's rate on it was full: TCP sends unevenly, and is read ten times a second."""
@@ -79,6 +80,12 @@ class ServiceRan:
     """That of the process that had most."""
     threads: int
     """How many threads that one has: with one, its time is the thread's."""
+    run_ratio: float = 0.0
+    """Part of the time that its busiest thread ran; 0: not known."""
+    wait_ratio: float = 0.0
+    """Part of the time that this thread was ready, and had no CPU."""
+    ports: tuple[Port, ...] = ()
+    """Of its machine; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +118,38 @@ def judge(
     """
     home = programs[0].kernel if programs[0].kernel in readings else HERE
     own = {name: within(read, span_ns) if name == home else read for name, read in readings.items()}
+    asked = [one for one in services if _may_be_asked(one, programs, own)]
     busiest = {one.process: _busiest(one, own) for one in programs}
     found = (
         _line(lines, own)
         or _thread(programs, busiest)
-        or _service(services)
+        or _service(asked)
         or _starved(programs, busiest)
+        or _starved_service(asked)
         or _cpus(programs, busiest, own)
         or _kernel_thread(programs, own)
         or _in_turn(programs[0], own)
-        or (None if any(one.cpus_ratio >= MOST_RATIO for one in services) else _waited(programs, busiest))
+        or (None if any(one.cpus_ratio >= MOST_RATIO for one in asked) else _waited(programs, busiest))
         or _unknown(programs[0])
     )
-    told = {said.machine for said in found.seen if isinstance(said, OwnProgramRan)}
-    worked = (one for one in services if one.cpus_ratio >= WORKED_RATIO and one.machine not in told)
+    told = {
+        (said.program, said.machine) for said in found.seen if isinstance(said, OwnProgramRan | OwnThreadRan)
+    }
+    worked = (
+        one for one in services if one.cpus_ratio >= WORKED_RATIO and (one.name, one.machine) not in told
+    )
     return replace(found, seen=(*found.seen, *map(_service_ran, worked)))
+
+
+def _may_be_asked(service: ServiceRan, programs: Sequence[Ran], own: Mapping[str, Sequence[Reading]]) -> bool:
+    """Whether a program can have waited for a service: both share a machine, or packets reached and left its machine.
+
+    Where that was not read, it can.
+    """
+    if not service.ports or any(one.machine == service.machine for one in programs):
+        return True
+    carried = [carried_both_ways(_of(own, one.kernel), one.netns, one.interface) for one in service.ports]
+    return None in carried or True in carried
 
 
 def _service_ran(service: ServiceRan) -> OwnProgramRan:
@@ -133,12 +157,32 @@ def _service_ran(service: ServiceRan) -> OwnProgramRan:
 
 
 def _service(services: Sequence[ServiceRan]) -> Verdict | None:
-    """A process of a service without time left; of one with several threads nobody knows whose time it was."""
+    """A thread of a service without time left, or a process whose threads' times are not known."""
     for service in services:
+        at = AtMachine(machine=service.machine)
+        if service.run_ratio >= BUSY_RATIO:
+            return Verdict(Limit.WORKER, (_service_thread(service),), at)
         if service.busiest_ratio >= BUSY_RATIO:
             doubt = None if service.threads == 1 else NoSingleThread()
-            at = AtMachine(machine=service.machine)
             return Verdict(Limit.WORKER, (_service_ran(service),), at, doubt)
+    return None
+
+
+def _service_thread(service: ServiceRan) -> OwnThreadRan:
+    return OwnThreadRan(
+        program=service.name,
+        machine=service.machine,
+        busy_ratio=service.run_ratio,
+        wait_ratio=service.wait_ratio,
+    )
+
+
+def _starved_service(services: Sequence[ServiceRan]) -> Verdict | None:
+    """A thread of a service that was ready nearly all of the time, and had no CPU for a part of it."""
+    for service in services:
+        found = _short_of_cpu(_service_thread(service))
+        if found is not None:
+            return found
     return None
 
 
@@ -188,13 +232,21 @@ def _starved(programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None]) 
     """A thread that was ready nearly all of the time, and had no CPU for a part of it."""
     for program in programs:
         thread = busiest[program.process]
-        if thread is None or thread.run_ratio + thread.wait_ratio < READY_RATIO:
-            continue
-        at, said = AtMachine(machine=program.machine), (_ran(program, thread),)
-        if thread.wait_ratio >= STARVED_RATIO:
-            return Verdict(Limit.CPU, said, at)
-        return Verdict(Limit.WORKER, said, at, NearlyBusy(ready_ratio=thread.run_ratio + thread.wait_ratio))
+        found = None if thread is None else _short_of_cpu(_ran(program, thread))
+        if found is not None:
+            return found
     return None
+
+
+def _short_of_cpu(ran: OwnThreadRan) -> Verdict | None:
+    """Return that a thread had no CPU, or nearly no time left; None: it slept."""
+    ready_ratio = ran.busy_ratio + ran.wait_ratio
+    at = AtMachine(machine=ran.machine)
+    if ready_ratio < READY_RATIO:
+        return None
+    if ran.wait_ratio >= STARVED_RATIO:
+        return Verdict(Limit.CPU, (ran,), at)
+    return Verdict(Limit.WORKER, (ran,), at, NearlyBusy(ready_ratio=ready_ratio))
 
 
 def _cpus(

@@ -1,6 +1,6 @@
 """What was dropped on the way of a flow, and where it arrives: at ports, on emulated paths, inside machines. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from iolab.lab.packets.placement import Way
@@ -28,9 +28,16 @@ REASONS_OF_LENGTH = ("NOT_SPECIFIED", "PKT_TOO_BIG", "SKB_DROP_REASON_PKT_TOO_BI
 """What the kernel calls frames that are longer than the next port takes; a bridge gives no reason."""
 
 
-def drops_of(counted: Counted, way: Way, *, datagrams: bool) -> tuple[Drop, ...]:
-    """Return what was dropped on a way and, of datagrams, at its end, most first."""
-    found = [*_at_ports(counted, way), *_on_wires(counted, way), *_inside(counted, way)]
+def drops_of(counted: Counted, way: Way, below: Sequence[Way] = (), *, datagrams: bool) -> tuple[Drop, ...]:
+    """Return what was dropped on a way, on those `below` that carry it and, of datagrams, at its end, most first."""
+    found = [
+        drop
+        for each in (
+            *below,
+            way,
+        )  # a tunnel counts as its own what the port below it dropped: that comes first
+        for drop in (*_at_ports(counted, each), *_on_wires(counted, each), *_inside(counted, each))
+    ]
     if datagrams:
         target = way.target
         found.append(Drop(AtMachine(machine=target.machine), SOCKET, protocol_count(counted, target, UNREAD)))

@@ -60,6 +60,11 @@ class Connections:
     least_rtt_ns: int = 0
     """The least round-trip time, of the connection that has the longest now [ns]; 0: not known."""
 
+    mean_window_bytes: int = 0
+    """Mean of the congestion windows over the readings, added up [bytes]; 0: not known."""
+    mean_rtt_ns: int = 0
+    """Mean of the smoothed round-trip times over the readings, of the connection that has the longest [ns]."""
+
     @property
     def receiver_limited_ratio(self) -> float:
         """Return the part of the busy time in which the receiver's window kept the sender back."""
@@ -69,6 +74,11 @@ class Connections:
     def buffer_limited_ratio(self) -> float:
         """Return the part of the busy time in which the send buffer was too small."""
         return self.buffer_limited_ns / self.busy_ns if self.busy_ns else 0.0
+
+    @property
+    def window_limited_ratio(self) -> float:
+        """Return the part of the busy time in which either kept the sender back: never both at once."""
+        return self.receiver_limited_ratio + self.buffer_limited_ratio
 
     @property
     def buffer_below_window(self) -> bool:
@@ -138,12 +148,19 @@ class LineSeen:
     """What it carried [bytes]."""
     capacity_bytes: int = 0
     """What its trace could carry meanwhile [bytes]; 0: it has none, or that is not known."""
+    marked_frames: int = 0
+    """Frames that it marked, so that their senders slow down (ECN)."""
+    stall_ns: int = 0
+    """How long it stalls each time [ns]; 0: it does not."""
+    stall_every_ns: int = 0
+    """From the beginning of one stall to that of the next [ns]."""
 
     @property
     def used_ratio(self) -> float:
-        """Return which part of its capacity was used."""
+        """Return which part of its capacity was used, without the time in which it stalls."""
         if self.rate_bps is not None:
-            return self.passed_bps / self.rate_bps
+            stalled_ratio = self.stall_ns / self.stall_every_ns if self.stall_every_ns else 0.0
+            return self.passed_bps / self.rate_bps / max(0.01, 1.0 - stalled_ratio)
         return self.passed_bytes / self.capacity_bytes if self.capacity_bytes else 0.0
 
 

@@ -131,6 +131,10 @@ def interval_ns(measure: Stream) -> int:
     return min(LONGEST_INTERVAL_NS, -(-wanted_ns // SHORTEST_INTERVAL_NS) * SHORTEST_INTERVAL_NS)
 
 
+SILENT_S = 0.25
+"""Where nothing arrived for so long before the end, what was sent meanwhile is lost: no queue holds it back alone."""
+
+
 def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]:
     """Return the flows of one pair: client to server, and for --bidir also back.
 
@@ -196,9 +200,24 @@ def _datagrams(sent: Total, received: Total, receiver: Report) -> _Datagrams:
     if own and len(own) < len(rows):
         counted = sum(row.packets or 0 for row in own)
         lost = max(0, sum(row.lost_packets or 0 for row in own))
+    elif _silent_at_end_s(receiver) >= SILENT_S:
+        # The receiver knows no number after the last that arrived: what was sent while nothing came is lost as well.
+        arrived = sum((row.packets or 0) - (row.lost_packets or 0) for row in rows)
+        lost = max(lost, counted - arrived)
     if lost > counted:
         raise ValueError(f"iperf3 reports {lost} datagrams lost of {counted} sent")
     return _Datagrams(datagrams=counted, lost_datagrams=lost, jitter_ns=received.jitter_ms * 1e6)
+
+
+def _silent_at_end_s(receiver: Report) -> float:
+    """Return for how long nothing arrived before the end [s]."""
+    silent = 0.0
+    for interval in reversed(receiver.intervals):
+        rows = [row for row in interval.streams if not row.sender]
+        if any(row.bytes for row in rows):
+            break
+        silent += max(0.0, rows[0].end - rows[0].start) if rows else 0.0
+    return silent
 
 
 def _stood_ns(receiver: Report) -> int:

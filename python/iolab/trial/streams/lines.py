@@ -49,6 +49,9 @@ def lines_on(
             lost_frames=lost,
             passed_bytes=0 if wire is None else wire[1].passed_bytes,
             capacity_bytes=capacity,
+            marked_frames=0 if wire is None else wire[1].marked_frames,
+            stall_ns=0 if own.stall is None else own.stall.length,
+            stall_every_ns=0 if own.stall is None else own.stall.every,
         )
 
 

@@ -10,6 +10,7 @@ from iolab.agent.messages import Json, ProcessEnded, Reading
 from iolab.errors import AgentError
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
+from iolab.lab.packets.interfaces import ways_below
 from iolab.lab.packets.placement import Way, stream_way
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
@@ -68,7 +69,9 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         AgentLost: an agent is gone; nothing goes on running at the others.
     """
     pairs = place_pairs(measure, site.topology)
-    ways, places = places_on(site, _directions(site, pairs))
+    directions = _directions(site, pairs)
+    carrying = [tuple(ways_below(site.lab, way)) for way in directions]
+    ways, places = places_on(site, [*directions, *(way for own in carrying for way in own)])
     wires = wire_ends_on(site.lab, ways)
     kernels = Kernels(site, pairs, places, wires)
     servers = {f"server-{pair.tcp_port}": pair.server for pair in pairs}
@@ -97,7 +100,8 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
     flows = _flows(pairs, reports)
     span_ns = max(client.end_ns for client in ended) - min(client.begin_ns for client in ended)
     observed = Observed(
-        lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways, span_ns=span_ns,
+        lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways[: len(directions)], span_ns=span_ns,
+        below=_per_flow(carrying, ways[len(directions) :]),
         counted=Counted(places, before, after, wires), connections=_readings(connections), guests=site.guests,
         alone=site.alone,
         ran={pair.tcp_port: (one.begin_ns, one.end_ns) for pair, one in zip(pairs, ended, strict=True)},
@@ -167,6 +171,12 @@ def _directions(site: Site, pairs: Sequence[Pair]) -> list[Way]:
         for pair in pairs
         for ends in ((pair.client, pair.server), (pair.server, pair.client))[: 2 if pair.bidir else 1]
     ]
+
+
+def _per_flow(carrying: Sequence[Sequence[Way]], ways: Iterable[Way]) -> tuple[tuple[Way, ...], ...]:
+    """Return the ways that carry each flow's, from those of all flows in their order."""
+    left = iter(ways)
+    return tuple(tuple(next(left) for _ in own) for own in carrying)
 
 
 def _conclude(seen: StreamSeen, series: tuple[Series, ...]) -> Concluded:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from iolab.agent.connections import SocketCounters
 from iolab.agent.messages import Reading
@@ -50,6 +51,8 @@ class Observed:
     """What they reported, with the pair of each flow."""
     ways: Sequence[Way]
     """The way of each flow, in their order; without hops where the lab does not show it."""
+    below: Sequence[Sequence[Way]] = ()
+    """Of each flow the ways that carry its own: those of a tunnel's packets, and of the links of a bond."""
     counted: Counted
     """Counters before and after."""
     connections: Mapping[str, Sequence[Reading]]
@@ -97,6 +100,7 @@ def _by_kernel(of: Callable[[str], Reading], kernels: Sequence[str]) -> dict[str
 def _flow(seen: Observed, readings: Readings, course: Course, index: int) -> FlowSeen:
     pair, flow = seen.flows[index]
     way = seen.ways[index]
+    below = seen.below[index] if seen.below else ()
     client, server = f"client-{pair.tcp_port}", f"server-{pair.tcp_port}"
     forth = flow.src == pair.client
     within = lifetime(client, _of(readings, pair.client))
@@ -123,15 +127,28 @@ def _flow(seen: Observed, readings: Readings, course: Course, index: int) -> Flo
         tcp=connections_of(seen, flow.src, flow.dst, pair.tcp_port, forth=forth)
         if seen.measure.protocol == "tcp"
         else None,
-        drops=drops_of(seen.counted, way, datagrams=seen.measure.protocol == "udp"),
-        shapers=tuple(_shapers(seen, way, course)),
-        waiting={out: part for out, _ in way.hops if (part := course.waiting(out)) is not None},
-        lines=tuple(lines_on(seen.lab, way, seen.counted, course, _active_ns(seen, pair))),
+        drops=drops_of(seen.counted, way, below, datagrams=seen.measure.protocol == "udp"),
+        shapers=tuple(one for each in (way, *below) for one in _shapers(seen, each, course)),
+        waiting={
+            out: part
+            for each in (way, *below)
+            for out, _ in each.hops
+            if (part := course.waiting(out)) is not None
+        },
+        lines=tuple(
+            line
+            for each in (way, *below)
+            for line in lines_on(seen.lab, each, seen.counted, course, _active_ns(seen, pair))
+        ),
         fragments=_fragments(seen, way),
         reassembly_failed=_incomplete(seen, way, flow),
-        wire_frames=_wire_frames(seen.counted, way),
+        wire_frames={
+            link: frames
+            for each in (way, *below)
+            for link, frames in _wire_frames(seen.counted, each).items()
+        },
         change=_change(seen, way, course, within),
-        carriers=tuple(_carriers(seen.counted, way)),
+        carriers=tuple(one for each in (way, *below) for one in _carriers(seen.counted, each)),
         stood_ns=flow.stood_ns,
     )
 
@@ -143,17 +160,19 @@ def _of(readings: Readings, end: Endpoint) -> Sequence[Reading]:
 def connections_of(
     seen: Observed, source: Endpoint, target: Endpoint, port: int, *, forth: bool
 ) -> Connections | None:
-    """Return the last state that the source's TCP gave for each connection on which it sent."""
-    last: dict[tuple[int, int], SocketCounters] = {}
+    """Return what the source's TCP told of each connection on which it sent: its last state, and means over time."""
+    read: dict[tuple[int, int], list[SocketCounters]] = {}
     for reading in _of(seen.connections, source):
         for row in (row for one in reading.observations if one.netns == source.netns for row in one.sockets):
             if port == (row.remote_port if forth else row.local_port):
-                last[row.local_port, row.remote_port] = row
+                read.setdefault((row.local_port, row.remote_port), []).append(row)
     # iperf3's control connection, and with --bidir the way back, send next to nothing.
-    most = max((row.sent_bytes for row in last.values()), default=0)
-    rows = [row for row in last.values() if row.sent_bytes * 10 > most]
+    most = max((own[-1].sent_bytes for own in read.values()), default=0)
+    sending = [own for own in read.values() if own[-1].sent_bytes * 10 > most]
+    rows = [own[-1] for own in sending]
     if not most or not rows:
         return None
+    under_way = [[row for row in own if row.in_flight_bytes] or own for own in sending]
     return Connections(
         busy_ns=sum(row.busy_ns for row in rows),
         receiver_limited_ns=sum(row.receiver_limited_ns for row in rows),
@@ -170,6 +189,8 @@ def connections_of(
         rtt_ns=max(row.rtt_ns for row in rows),
         least_rtt_ns=max(rows, key=lambda row: row.rtt_ns).least_rtt_ns,
         congestion=rows[0].congestion,
+        mean_window_bytes=round(sum(fmean(row.window_bytes for row in own) for own in under_way)),
+        mean_rtt_ns=round(max(fmean(row.rtt_ns for row in own) for own in under_way)),
     )
 
 

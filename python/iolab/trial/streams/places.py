@@ -1,5 +1,7 @@
 """Limits of a stream that show at a place on its path: a shaper, a full line, dropped packets. Pure."""
 
+from collections.abc import Iterator
+
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.clauses import Clause
 from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
@@ -19,6 +21,8 @@ from iolab.statements.streams import (
     StandingQueue,
     TraceCapacity,
     WireLost,
+    WireMarked,
+    WireStalled,
 )
 from iolab.trial.counters.drops import QDISC, SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, LineSeen, Program, ShaperSeen, StreamSeen
@@ -96,11 +100,18 @@ def full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     for line in flow.lines:
         said = _full(flow, line)
         if said:
-            lost = (
-                WireLost(link=line.link, lost_frames=line.lost_frames, offered_frames=line.arrived_frames),
-            )
-            return Verdict(Limit.LINE, (*said, *(lost if line.lost_frames else ())), AtPort(port=line.place))
+            return Verdict(Limit.LINE, (*said, *_on_line(line)), AtPort(port=line.place))
     return None
+
+
+def _on_line(line: LineSeen) -> Iterator[Clause]:
+    """Yield what else a full line did to frames."""
+    if line.stall_ns:
+        yield WireStalled(link=line.link, length_ns=line.stall_ns, every_ns=line.stall_every_ns)
+    if line.marked_frames:
+        yield WireMarked(link=line.link, marked_frames=line.marked_frames, offered_frames=line.arrived_frames)
+    if line.lost_frames:
+        yield WireLost(link=line.link, lost_frames=line.lost_frames, offered_frames=line.arrived_frames)
 
 
 def _full(flow: FlowSeen, line: LineSeen) -> tuple[Clause, ...]:
@@ -116,11 +127,14 @@ def _full(flow: FlowSeen, line: LineSeen) -> tuple[Clause, ...]:
     if line.lost_frames and _lossy(flow) and 2 * line.lost_frames >= flow.missing:
         return carried
     tcp = flow.tcp
-    if tcp is None or not tcp.least_rtt_ns or tcp.rtt_ns < STANDING_RATIO * tcp.least_rtt_ns:
+    if tcp is not None and line.marked_frames > LOST_RATIO * line.arrived_frames:
+        return carried
+    rtt_ns = 0 if tcp is None else tcp.mean_rtt_ns or tcp.rtt_ns
+    if tcp is None or not tcp.least_rtt_ns or rtt_ns < STANDING_RATIO * tcp.least_rtt_ns:
         return ()
     if line.used_ratio < STANDING_USED:
         return ()
-    return (*carried, StandingQueue(rtt_ns=tcp.rtt_ns, least_rtt_ns=tcp.least_rtt_ns))
+    return (*carried, StandingQueue(rtt_ns=rtt_ns, least_rtt_ns=tcp.least_rtt_ns))
 
 
 def dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:

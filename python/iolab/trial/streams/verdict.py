@@ -46,6 +46,8 @@ READY_RATIO = 0.9
 """A thread that ran or waited for a CPU so much of the time had none left."""
 WAITING_RATIO = 0.1
 """A thread that waited for its CPU so much of the time did not get what it needed."""
+STARVED_RATIO = 0.5
+"""A thread that waited for its CPU for so much of the time was short of it, whatever it slept for in the rest."""
 STOPPED_RATIO = 0.03
 """From which part of the time on that a program was stopped its rate is that of the stop."""
 STOOD_NS = 250_000_000
@@ -136,7 +138,11 @@ def _program(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
             return _busy(program)
     if _small_window(flow):
         return None
-    ready = [one for one in ends if one.run_ratio + one.wait_ratio >= READY_RATIO]
+    ready = [
+        one
+        for one in ends
+        if one.run_ratio + one.wait_ratio >= READY_RATIO or one.wait_ratio >= STARVED_RATIO
+    ]
     waiting = [one for one in ready if one.wait_ratio >= WAITING_RATIO]
     if waiting:
         return _starved(max(waiting, key=lambda one: one.wait_ratio), ends, seen)
@@ -192,7 +198,7 @@ def _worker(_: FlowSeen, seen: StreamSeen) -> Verdict | None:
 def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     """The receiver's window, or the sender's own buffer."""
     tcp = flow.tcp
-    held = tcp is not None and max(tcp.receiver_limited_ratio, tcp.buffer_limited_ratio) >= HELD_RATIO
+    held = tcp is not None and tcp.window_limited_ratio >= HELD_RATIO
     if tcp is None or not (held or _small_window(flow)):
         return None
     if tcp.receiver_limited_ratio > tcp.buffer_limited_ratio and not tcp.buffer_below_window:
@@ -215,11 +221,12 @@ def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     tcp = flow.tcp
     if tcp is None or not tcp.rtt_ns or not tcp.window_bytes:
         return None
-    most_bps = tcp.window_bytes * 8 * NS_PER_S / tcp.rtt_ns
+    window_bytes, rtt_ns = tcp.mean_window_bytes or tcp.window_bytes, tcp.mean_rtt_ns or tcp.rtt_ns
+    most_bps = window_bytes * 8 * NS_PER_S / rtt_ns
     if flow.received_bps < most_bps / 2:
         return None
     said = CongestionWindow(
-        window_bytes=tcp.window_bytes, congestion=tcp.congestion, rtt_ns=tcp.rtt_ns, most_bps=most_bps
+        window_bytes=window_bytes, congestion=tcp.congestion, rtt_ns=rtt_ns, most_bps=most_bps
     )
     return Verdict(Limit.PATH, (said,), OnPath(source=flow.source, target=flow.target), WindowOfSecond())
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.trial.load_trials import lab
 from tests.unit.trial.sheets import PORTS, WAY
 from tests.wording import in_words
@@ -11,16 +13,16 @@ from tests.wording import in_words
 from iolab.agent.messages import Observation, QdiscCounters, Reading
 from iolab.experiment.links import Link
 from iolab.experiment.port_ref import PortRef
-from iolab.experiment.shapes import Shape
+from iolab.experiment.shapes import Shape, ShapeClass
 from iolab.record.balance import Balance, Drop
 from iolab.record.load import Shaper
 from iolab.record.search import LoadResult, Steady
 from iolab.record.verdict import CpuUse, Limit, Thread
-from iolab.statements.clauses import CpuStolen
+from iolab.statements.clauses import CpuStolen, ShaperPassed
 from iolab.statements.places import AtDevice, AtPort
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.counters.drops import QDISC, RING_FULL, RULE
-from iolab.trial.counters.shapers import bypassed, shapers
+from iolab.trial.counters.shapers import bypassed, credit_bytes, shapers
 from iolab.trial.packets.verdict import Evidence, judge
 
 RATE_BPS = 48_000_000
@@ -29,6 +31,8 @@ TBF = Shaper(
     place="dut.eth1", kind="tbf", offered_frames=5600, passed_frames=5600, passed_bytes=336_000, dropped_frames=0,
     held_back=1900, rates_bps=(RATE_BPS,),
 )  # fmt: skip
+CREDIT = 36_000
+"""What its bucket lets through at once: 600 frames."""
 OVERLOAD = LoadResult(
     intended_fps=5e6,
     duration_ns=50_000_000,
@@ -45,7 +49,12 @@ def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained:
     sheet = Balance("a->b", 38_000, 5_600, drops, unexplained)
     busy = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.67, 0.32)
     return Evidence(
-        balances=[sheet], cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[busy], shapers=[shaper], directions=[WAY]
+        balances=[sheet],
+        cpus=[CpuUse(1, 1.0, 0.0, 0.0)],
+        threads=[busy],
+        shapers=[shaper],
+        directions=[WAY],
+        credit_bytes={"dut.eth1": CREDIT},
     )
 
 
@@ -201,3 +210,58 @@ def test_shapers_are_read_with_the_rates_that_the_lab_gave_them(kind: str) -> No
 def test_a_shaper_that_frames_go_past_is_seen() -> None:
     """An AF_XDP socket's frames leave the port without its queue."""
     assert bypassed([replace(TBF, passed_frames=0), TBF]) == (replace(TBF, passed_frames=0),)
+
+
+@given(
+    rate_bps=st.integers(1_000_000, 1_000_000_000),
+    credit=st.integers(0, 300_000),
+    queue_bytes=st.integers(0, 2_000_000),
+    duration_ms=st.sampled_from((20, 50, 500, 3_000)),
+    load=st.floats(0.2, 20.0),
+    held_ms=st.integers(0, 200),
+)
+def test_no_shaper_is_said_to_pass_more_than_its_rate(
+    rate_bps: int, credit: int, queue_bytes: int, duration_ms: int, load: float, held_ms: int
+) -> None:
+    """Its bucket was full at the begin and its queue ran empty after the end; both are among what it counted."""
+    duration_ns, frame = duration_ms * 1_000_000, 60
+    at_rate = rate_bps * duration_ms // 8_000
+    offered = int(at_rate * load) // frame * frame
+    in_time = min(offered, at_rate + credit)
+    late = min(offered - in_time, queue_bytes)
+    passed = (in_time + late) // frame
+    result = LoadResult(
+        intended_fps=offered / frame / duration_ms * 1000, duration_ns=duration_ns, held_ns=held_ms * 1_000_000,
+        intended_frames=offered // frame, offered_frames=offered // frame, forwarded_frames=passed,
+        late_frames=late // frame,
+    )  # fmt: skip
+    lost = offered // frame - passed
+    shaper = replace(
+        TBF, passed_frames=passed, passed_bytes=passed * frame, held_back=passed // 3, rates_bps=(rate_bps,)
+    )
+    evidence = replace(
+        seen((Drop(AtPort(port="dut.eth1"), QDISC, lost),), shaper),
+        late_frames=(late // frame,), credit_bytes={"dut.eth1": credit},
+    )  # fmt: skip
+    said = [one for one in judge(result, 1e-3, evidence).seen if isinstance(one, ShaperPassed)]
+    assert all(one.passed_bps <= one.rate_bps / 0.95 for one in said)
+
+
+def test_buckets_of_a_shape_are_its_own_and_those_of_its_classes() -> None:
+    """One whose size is not given holds 10 ms of its rate."""
+    sized = Shape(at=PortRef("dut.eth1"), qdisc="tbf", rate=RATE_BPS, burst=5_000)
+    several = Shape(
+        at=PortRef("dut.eth1"), qdisc="htb", rate=80_000_000,
+        classes={"one": ShapeClass(rate=40_000_000, burst=9_000)},
+    )  # fmt: skip
+    for shape, expected in ((sized, 5_000), (several, 100_000 + 9_000)):
+        east = Link(ends=(PortRef("tester.p1"), PortRef("dut.eth1")), shape=shape)
+        assert credit_bytes(replace(lab(), links={"east": east})) == {"dut.eth1": expected}
+
+
+def test_classes_that_share_a_port_are_not_held_against_the_rate_of_one() -> None:
+    """Two of 20 and 24 Mbit/s at once pass 44: more than either, and less than the port's 48."""
+    both = replace(TBF, passed_bytes=275_000, rates_bps=(RATE_BPS, 20_000_000, 24_000_000))
+    found = judge(OVERLOAD, 1e-3, seen((Drop(AtPort(port="dut.eth1"), QDISC, 32_400),), both))
+    (said,) = [one for one in found.seen if isinstance(one, ShaperPassed)]
+    assert (said.passed_bps, said.rate_bps) == (44_000_000, RATE_BPS)

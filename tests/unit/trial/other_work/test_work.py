@@ -1,6 +1,15 @@
 """Whose work a computer did: the lab's, the kernel's, or that of others."""
 
-from iolab.trial.other_work.work import TICK_NS, Beside, HelperUse, Work, beside, helpers_between, work_of
+from iolab.trial.other_work.work import (
+    TICK_NS,
+    Beside,
+    HelperUse,
+    ThreadTime,
+    Work,
+    beside,
+    helpers_between,
+    work_of,
+)
 
 AGENT = 40
 CPUS = "cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 1 2\n"
@@ -60,3 +69,21 @@ def test_a_service_has_the_time_of_its_processes_and_of_the_busiest() -> None:
         "helper 50 serve.web.pid\n" + process(50, 1, 12) + process(51, 50, 60) + process(52, 50, 5)
     )
     assert list(helpers_between(before, after)) == [HelperUse("serve.web", 47 * TICK_NS, 40 * TICK_NS, 1)]
+
+
+def test_the_thread_of_a_service_that_wanted_a_cpu_longest_has_its_times() -> None:
+    """Of all its processes, between both moments; a thread that began meanwhile counts from its begin."""
+    head = "helper 50 serve.web.pid\n" + process(50, 1, 10) + process(51, 50, 20)
+    times = "/proc/50/task/50/schedstat:100 20 7\n/proc/51/task/51/schedstat:{} {} 9\n"
+    other = "/proc/9/task/9/schedstat:9999 9999 1\n"
+    before = looked(head + times.format(500, 70) + other)
+    after = looked(head + times.format(900, 370) + "/proc/51/task/52/schedstat:300 100 2\n" + other)
+    (found,) = helpers_between(before, after)
+    assert found.thread == ThreadTime(run_ns=400, wait_ns=300)
+
+
+def test_a_kernel_without_the_scheduler_s_times_leaves_threads_unknown() -> None:
+    """CONFIG_SCHED_INFO is not everywhere: processes' own times are still there."""
+    text = "helper 50 serve.web.pid\n" + process(50, 1, 10)
+    (found,) = helpers_between(looked(text), looked(text))
+    assert found.thread is None

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from iolab.agent.messages import InterfaceCounters, Observation, Reading, ThreadTimes
 from iolab.experiment.port_ref import PortRef
+from iolab.lab.endpoints import Port
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.places import AtMachine, AtPort
 from iolab.statements.programs import OneAfterTheOther, OwnProgramRan, OwnThreadRan
@@ -19,13 +20,16 @@ Threads = dict[tuple[str, int], tuple[float, float]]
 """Process and thread to the parts of the time that it ran, and waited for a CPU."""
 
 
-def readings(threads: Threads, cpus: Sequence[float] = (0.1, 0.1), sent_bps: float = 0.0) -> list[Reading]:
+def readings(
+    threads: Threads, cpus: Sequence[float] = (0.1, 0.1), sent_bps: float = 0.0, asked: int = 0
+) -> list[Reading]:
     """Return what was read each second from a second before the program began to one after its end."""
-    return [_reading(at, threads, cpus, sent_bps) for at in range(9, 16)]
+    return [_reading(at, threads, cpus, sent_bps, asked) for at in range(9, 16)]
 
 
-def _reading(at: int, threads: Threads, cpus: Sequence[float], sent_bps: float) -> Reading:
+def _reading(at: int, threads: Threads, cpus: Sequence[float], sent_bps: float, asked: int = 0) -> Reading:
     passed = InterfaceCounters("eth0", 0, 0, 0, 0, int(sent_bps / 8 * at), 0, 0, 0)
+    served = InterfaceCounters("eth0", 0, asked * at, 0, 0, 0, asked * at, 0, 0)
     rows = tuple(
         ThreadTimes(
             process=process, pid=tid, tid=tid, name="x", last_cpu=0,
@@ -42,6 +46,7 @@ def _reading(at: int, threads: Threads, cpus: Sequence[float], sent_bps: float) 
         Observation(sampler="cpu", begin_ns=at * S, end_ns=at * S, cpus=of_cpus),
         Observation(sampler="threads", begin_ns=at * S, end_ns=at * S, threads=rows),
         Observation(sampler="interfaces", netns="iolab-near", begin_ns=at * S, end_ns=at * S, interfaces=(passed,)),
+        Observation(sampler="interfaces", netns="iolab-far", begin_ns=at * S, end_ns=at * S, interfaces=(served,)),
     ))  # fmt: skip
 
 
@@ -137,6 +142,37 @@ def test_a_service_of_the_lab_without_time_left_is_the_limit() -> None:
         service = ServiceRan("web", "far", 0.98, 0.97, threads)
         found = judge((OWN,), (), {"": waits}, (10 * S, 14 * S), (service,))
         assert (found.limit, found.place, found.doubt) == (Limit.WORKER, AtMachine(machine="far"), doubt)
+
+
+def test_a_service_that_had_no_cpu_is_the_limit() -> None:
+    """It used 70 % of a CPU, and was ready the rest of the time: no process of it was busy."""
+    waits = readings({("program", 1): (0.1, 0.0)})
+    starved = ServiceRan("web", "far", 0.7, 0.7, 1, run_ratio=0.7, wait_ratio=0.28)
+    found = judge((OWN,), (), {"": waits}, (10 * S, 14 * S), (starved,))
+    assert (found.limit, found.place, found.doubt) == (Limit.CPU, AtMachine(machine="far"), None)
+    assert found.seen == (OwnThreadRan(program="web", machine="far", busy_ratio=0.7, wait_ratio=0.28),)
+    nearly = replace(starved, run_ratio=0.9, wait_ratio=0.02)
+    found = judge((OWN,), (), {"": waits}, (10 * S, 14 * S), (nearly,))
+    assert (found.limit, found.doubt) == (Limit.WORKER, NearlyBusy(ready_ratio=0.92))
+
+
+def test_one_busy_thread_of_several_is_certain_where_its_time_is_known() -> None:
+    """The scheduler says whose time it was."""
+    waits = readings({("program", 1): (0.1, 0.0)})
+    service = ServiceRan("web", "far", 0.99, 0.99, 4, run_ratio=0.97, wait_ratio=0.01)
+    found = judge((OWN,), (), {"": waits}, (10 * S, 14 * S), (service,))
+    assert (found.limit, found.doubt) == (Limit.WORKER, None)
+
+
+def test_a_busy_service_that_no_packet_reached_is_not_what_a_program_waited_for() -> None:
+    """It works for itself on a machine of its own; one that was asked is the limit."""
+    port = Port(machine="far", name="eth0", link="w", netns="iolab-far", interface="eth0", bridge=None)
+    busy = ServiceRan("miner", "far", 0.99, 0.99, 1, run_ratio=0.99, ports=(port,))
+    for asked, limit in ((0, Limit.WAITING), (5, Limit.WORKER)):
+        read = readings({("program", 1): (0.01, 0.0)}, asked=asked)
+        found = judge((replace(OWN, cpu_ns=S // 25),), (), {"": read}, (10 * S, 14 * S), (busy,))
+        assert found.limit is limit
+        assert "miner" in str(found.seen)
 
 
 def test_a_service_that_worked_too_is_named_beside_the_limit() -> None:

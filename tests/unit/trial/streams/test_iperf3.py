@@ -139,3 +139,31 @@ def test_with_a_warm_up_loss_is_of_the_datagrams_that_the_receiver_counted_after
     assert (found.datagrams, found.lost_datagrams) == (70000, 60781)
     with pytest.raises(ValueError, match="60781 datagrams lost of 34443 sent"):
         flow_reports(pair(), made({**row, "sender": True}), made({**measured, "packets": 5}))
+
+
+@pytest.mark.parametrize(
+    ("arrived", "lost"),
+    [((0, 0, 0), 3000), ((1000, 1000, 0), 1000), ((1000, 900, 900), 0)],
+)
+def test_datagrams_sent_while_nothing_arrived_any_more_are_lost(arrived: tuple[int, ...], lost: int) -> None:
+    """The receiver knows no number after the last that it got; what is late by a queue is no loss."""
+
+    def total(packets: int) -> dict[str, object]:
+        return {"bits_per_second": 1e6, "packets": packets, "lost_packets": 0, "jitter_ms": 0.1}
+
+    def made(*, sender: bool) -> Report:
+        end = {
+            "streams": [],
+            "sum_sent": total(3000),
+            "sum_received": total(sum(arrived)),
+            "cpu_utilization_percent": {"host_total": 1.0},
+        }
+        rows = [
+            {"bytes": count * 1448, "sender": sender, "start": float(at), "end": at + 1.0, "omitted": False,
+             "packets": count, "lost_packets": 0}
+            for at, count in enumerate(arrived)
+        ]  # fmt: skip
+        return parse_report(json.dumps({"intervals": [{"streams": [row]} for row in rows], "end": end}))
+
+    (found,) = flow_reports(pair(), made(sender=True), made(sender=False))
+    assert (found.datagrams, found.lost_datagrams) == (3000, lost)
