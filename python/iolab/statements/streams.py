@@ -119,6 +119,13 @@ class WireMarked(Clause):
     offered_frames: int
 
 
+class WireReorders(Clause):
+    """An emulated path on which frames overtake others, so that TCP takes some for lost."""
+
+    code = "wire-reorders"
+    link: Name
+
+
 class WireStalled(Clause):
     """An emulated path that forwards nothing for a part of the time."""
 

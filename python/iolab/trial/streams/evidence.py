@@ -210,6 +210,8 @@ class FlowSeen:
     """Datagrams of which a fragment was missing where they arrived."""
     wire_frames: Mapping[str, int] = field(default_factory=dict)
     """Link to the frames that came to its emulated path."""
+    reordering: tuple[str, ...] = ()
+    """Links on its way whose emulated path lets frames overtake others."""
     change: LevelChange | None = None
     """Where its rate went from one level to another; None: it did not, or its mean does not mislead."""
     carriers: tuple[Carrier, ...] = ()

@@ -147,6 +147,7 @@ def _flow(seen: Observed, readings: Readings, course: Course, index: int) -> Flo
             for each in (way, *below)
             for link, frames in _wire_frames(seen.counted, each).items()
         },
+        reordering=tuple(link for each in (way, *below) for link in _reordering(seen.lab, each)),
         change=_change(seen, way, course, within),
         carriers=tuple(one for each in (way, *below) for one in _carriers(seen.counted, each)),
         stood_ns=flow.stood_ns,
@@ -250,11 +251,19 @@ def _active_ns(seen: Observed, pair: Pair) -> tuple[int, int] | None:
 
 
 def _fragments(seen: Observed, way: Way) -> int:
-    """Return into how many packets each datagram is cut on its way: by the least MTU."""
+    """Return into how many packets each datagram is cut: by the least MTU at which one is sent or routed.
+
+    A bridge cuts nothing: it drops what is too long.
+    """
     length = seen.measure.length
     if seen.measure.protocol != "udp" or not isinstance(length, int):
         return 1
-    known = [mtu for out, _ in way.hops if (mtu := mtu_at(seen.counted, out))]
+    cut_at = {
+        way.source.machine,
+        *(name for name, one in seen.lab.machines.items() if one.forward == "route"),
+    }
+    outs = (out for out, _ in way.hops if PortRef(out).machine in cut_at)
+    known = [mtu for out in outs if (mtu := mtu_at(seen.counted, out))]
     head = IPV6_BYTES if ":" in way.target.address else IPV4_BYTES
     room = (min(known) - head) // 8 * 8 if known else 0
     return 1 if room <= 0 else -(-(length + HEADER_BYTES["udp"]) // room)
@@ -274,6 +283,15 @@ def _wire_frames(counted: Counted, way: Way) -> dict[str, int]:
     """Return the frames that came to each emulated path on a way."""
     found = (counted.on_wire(out, into) for out, into in way.hops)
     return {wire[0]: wire[1].arrived_frames for wire in found if wire is not None}
+
+
+def _reordering(lab: Lab, way: Way) -> Iterator[str]:
+    """Yield the links of a way on whose emulated path frames overtake others."""
+    sent = {out for out, _ in way.hops}
+    for name, link in lab.links.items():
+        ways = link.wire.ways(link.ends) if link.wire is not None else {}
+        if any(str(end) in sent and (own.reorder or own.overtake) for end, own in ways.items()):
+            yield name
 
 
 def _change(seen: Observed, way: Way, course: Course, within: tuple[int, int] | None) -> LevelChange | None:

@@ -22,6 +22,7 @@ from iolab.statements.streams import (
     TraceCapacity,
     WireLost,
     WireMarked,
+    WireReorders,
     WireStalled,
 )
 from iolab.trial.counters.drops import QDISC, SOCKET, decided
@@ -176,6 +177,9 @@ def lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
         cut = DatagramsInFragments(fragments=flow.fragments, incomplete=flow.reassembly_failed)
         return Verdict(Limit.UNEXPLAINED, (lost, cut) if flow.fragments > 1 else (lost,))
     again = SegmentsLost(retransmits=flow.retransmits)
+    if flow.reordering and not flow.drops:
+        link = flow.reordering[0]
+        return Verdict(Limit.PATH, (again, WireReorders(link=link)), OnWire(link=link))
     return Verdict(Limit.PATH, (again,), OnPath(source=flow.source, target=flow.target), PlaceUnknown())
 
 

@@ -7,8 +7,8 @@ shows itself by its own counters to what only follows from the absence of everyt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
-from iolab.statements.clauses import Clause
+from iolab.record.verdict import BUSY_RATIO, GUEST, Limit, Verdict
+from iolab.statements.clauses import Clause, GuestWaited
 from iolab.statements.computers import computer
 from iolab.statements.places import AllCpus, AtMachine, AtPort, InThread, OnPath, Place
 from iolab.statements.streams import (
@@ -89,6 +89,7 @@ def judge_flow(flow: FlowSeen, seen: StreamSeen) -> Verdict:
         shaped,
         full_line,
         dropped,
+        _waiting_guest,
         _program,
         _worker,
         _window,
@@ -126,6 +127,25 @@ def _asked(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
         return None
     said = RateReached(received_bps=flow.received_bps, intended_bps=flow.intended_bps)
     return Verdict(Limit.RATE, (said,), AtMachine(machine=flow.source))
+
+
+def _waiting_guest(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
+    """A guest at one end whose virtual CPU was ready and had no CPU: inside it, its programs seem busy."""
+    short = [
+        one
+        for one in seen.threads
+        if one.role == GUEST
+        and one.place in (flow.source, flow.target)
+        and one.wait_ratio >= WAITING_RATIO
+        and one.busy_ratio + one.wait_ratio >= READY_RATIO
+    ]
+    if not short:
+        return None
+    worst = max(short, key=lambda one: one.wait_ratio)
+    said = GuestWaited(
+        machine=worst.place, thread=worst.name, busy_ratio=worst.busy_ratio, wait_ratio=worst.wait_ratio
+    )
+    return Verdict(Limit.CPU, (said,), AtMachine(machine=worst.place))
 
 
 def _program(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:

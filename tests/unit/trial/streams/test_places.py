@@ -44,10 +44,15 @@ LINE = LineSeen(place="a.eth0", link="w", passed_bps=950e6, rate_bps=1e9)
          Limit.LINE, "a.eth0", "its minimum 229 ms"),
         (datagrams(lost_datagrams=3500, drops=(LOST,), lines=(replace(LINE, passed_bps=2e8, arrived_frames=6900,
                    lost_frames=3500),)), Limit.LINE, "a.eth0", "lost 3500 of 6900 frames"),
+        (flow(lines=(replace(LINE, passed_bps=800e6, marked_frames=400, arrived_frames=9000),)), Limit.LINE, "a.eth0",
+         "marked 400 of 9000 frames"),
+        (flow(lines=(replace(LINE, passed_bps=690e6, stall_ns=300 * MS, stall_every_ns=S),)), Limit.LINE, "a.eth0",
+         "stalls for 300 ms every 1 s"),
+        (flow(tcp=LOSSY, retransmits=41, reordering=("w",)), Limit.PATH, "wire w", "overtake others on the wire w"),
     ],
     ids=["acknowledgements", "a spent bucket", "loss by chance", "fragments", "MTU", "full", "a trace",
          "a standing queue",
-         "a queue that overflows"],
+         "a queue that overflows", "marks", "stalls", "overtaken frames"],
 )  # fmt: skip
 def test_a_place_is_named_with_what_shows_it(one: FlowSeen, limit: Limit, place: str, words: str) -> None:
     """Certain, at its place, with the figure."""
@@ -79,3 +84,10 @@ def test_a_delivery_trace_offers_a_frame_at_each_moment() -> None:
     line = Impairments.model_validate({"delivery_trace": [1, 2, 3, 4, 5]})
     assert capacity_bytes(line, 0, 5 * MS) == 5 * DELIVERY_BYTES
     assert capacity_bytes(line, 5 * MS, 1000 * MS) == 995 * DELIVERY_BYTES
+
+
+def test_a_wire_that_lost_frames_too_is_not_held_to_have_reordered_them_only() -> None:
+    """Whether a segment was lost or overtaken, nobody knows then."""
+    small = replace(LOST, frames=1)
+    verdict = judge(seen(flow(tcp=LOSSY, retransmits=900, reordering=("w",), drops=(small,))))
+    assert (verdict.limit, verdict.doubt is not None) == (Limit.PATH, True)

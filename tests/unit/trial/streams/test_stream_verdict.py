@@ -7,7 +7,7 @@ from tests.unit.trial.streams.flows import FAR, NEAR, TCP, datagrams, flow, seen
 
 from iolab.record.balance import Drop
 from iolab.record.load import Shaper
-from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.record.verdict import GUEST, CpuUse, Limit, Thread
 from iolab.report.words import EN
 from iolab.statements.doubts import ShaperUnknown
 from iolab.statements.drop_reasons import NotPassedOnFor, RingFull, SocketFull
@@ -113,3 +113,40 @@ def test_of_several_flows_the_commonest_certain_limit_is_told_and_the_others_in_
     assert (verdict.limit, verdict.place) == (Limit.SHAPER, AtPort(port="a.eth1"))
     assert [one.flow for one in verdict.seen if isinstance(one, OfFlow)] == ["near->far", "far->near"]
     assert verdict.doubt == OtherFlows(limits=(Limited(limit="unexplained"),))
+
+
+def test_a_thread_that_waited_for_half_of_the_time_is_short_of_its_cpu_though_it_slept_too() -> None:
+    """A quota stops it for most of each period; in the rest of it the stream waits for the other end."""
+    throttled = replace(NEAR, run_ratio=0.2, wait_ratio=0.63)
+    verdict = judge(seen(flow(sender=throttled)))
+    assert (verdict.limit, verdict.place) == (Limit.CPU, AtMachine(machine="near"))
+
+
+def test_a_guest_whose_virtual_cpu_had_no_cpu_is_short_of_it_though_its_program_seems_busy() -> None:
+    """Inside the guest the program had all of the time; outside, the virtual CPU ran for a third of it."""
+    busy = replace(NEAR, kernel="near", run_ratio=0.99)
+    vcpu = Thread("near:CPU 0/TCG", GUEST, "near", None, 0.33, 0.66)
+    verdict = judge(seen(flow(sender=busy), threads=(vcpu,)))
+    assert (verdict.limit, verdict.place, verdict.seen[0].code) == (
+        Limit.CPU, AtMachine(machine="near"), "guest-waited",
+    )  # fmt: skip
+    calm = replace(vcpu, busy_ratio=0.97, wait_ratio=0.01)
+    assert judge(seen(flow(sender=busy), threads=(calm,))).limit is Limit.THREAD
+    other = replace(vcpu, place="third")
+    assert judge(seen(flow(sender=busy), threads=(other,))).limit is Limit.THREAD
+
+
+def test_a_receiver_s_window_and_a_send_buffer_hold_a_sender_back_together() -> None:
+    """Neither for half of the time alone: one waits for the other."""
+    small = replace(TCP, receiver_limited_ns=310_000_000, buffer_limited_ns=440_000_000)
+    verdict = judge(seen(flow(tcp=small, received_bps=1e6)))
+    assert verdict.limit is Limit.WINDOW
+
+
+def test_a_window_that_opens_over_the_trial_is_judged_by_its_mean() -> None:
+    """At the end it is four times as large as what the stream had."""
+    opening = replace(
+        TCP, rtt_ns=400_000_000, window_bytes=1_850_000, mean_window_bytes=450_000, mean_rtt_ns=400_000_000
+    )
+    verdict = judge(seen(flow(tcp=opening, received_bps=6.7e6)))
+    assert (verdict.limit, verdict.seen[0].code) == (Limit.PATH, "congestion-window")
