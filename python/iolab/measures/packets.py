@@ -41,15 +41,15 @@ def _commands(_: Packets, __: Topology) -> Sequence[str]:
     return ("# measured by frames of the agent itself",)
 
 
-def _with_watches(check: "Callable[[P, Lab, Topology], None]") -> "Callable[[P, Lab, Topology], None]":
-    """Return a check of a measure that also checks the watches beside it."""
+def _with_looks(check: "Callable[[P, Lab, Topology], None]") -> "Callable[[P, Lab, Topology], None]":
+    """Return a check of a measure that also checks the watches and captures beside it."""
 
     def checked(measure: P, lab: "Lab", topology: Topology) -> None:
         check(measure, lab, topology)
-        if measure.watch or measure.instruments:
-            from iolab.trial.instruments.watch import check_watches
+        if measure.watch or measure.capture or measure.instruments:
+            from iolab.trial.instruments.watch import check_looking_on
 
-            check_watches(measure, lab, topology)
+            check_looking_on(measure, lab, topology)
 
     return checked
 
@@ -71,7 +71,7 @@ def packet_kind(
         check_names=_check_names,
         named_by=_NAMED_BY,
         needs=packet_needs,
-        check=_with_watches(check),
+        check=_with_looks(check),
         commands=_commands,
         leading=leading,
         short_forms=short_forms,

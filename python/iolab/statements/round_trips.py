@@ -21,6 +21,15 @@ class OneRequestEach(Clause):
     mean_ns: float
 
 
+class RoundTripParts(Clause):
+    """What the median round trip is made of: delays that emulated paths are told to have, and all else."""
+
+    code = "round-trip-parts"
+    rtt_ns: float
+    delay_ns: int
+    rest_ns: float
+
+
 class RequestsUnsent(Warning):
     """Intended requests did not leave: the asking end was held up, or its connections still waited."""
 

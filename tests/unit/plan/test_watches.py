@@ -62,3 +62,27 @@ def test_a_watch_that_could_see_none_of_the_frames_is_refused_by_the_plan(facts:
     text = FORWARDED.replace("forward: bridge", "forward: xdp").replace("[east]", f"[{at}]")
     with pytest.raises(InputError, match=r"no packet of the kernel's stack carries the frames dut\.p1->t\.b"):
         forwarded(facts, text)
+
+
+@pytest.mark.parametrize(("at", "seen_at"), [("t.b", "dut.p1"), ("t.a", "dut.p0")])
+def test_a_capture_where_no_packet_of_the_stack_carries_the_frames_is_refused(
+    facts: Facts, at: str, seen_at: str
+) -> None:
+    """It would end with an empty file; the other end of the cable sees them."""
+    text = FORWARDED.replace("watch: [east]", f"capture: [{at}]")
+    with pytest.raises(
+        InputError, match=rf"a capture at {at}: no packet .* a port that sees them: {seen_at}"
+    ):
+        make_plan(parse(text, "lab.yaml"), facts)
+
+
+@pytest.mark.parametrize("at", ["dut.p0", "dut.p1", "east", "west"])
+def test_a_capture_of_which_one_port_sees_the_frames_is_planned(facts: Facts, at: str) -> None:
+    """Of a link both ends are captured, and one of them is the device's."""
+    make_plan(parse(FORWARDED.replace("watch: [east]", f"capture: [{at}]"), "lab.yaml"), facts)
+
+
+def test_a_capture_at_the_receiver_of_frames_by_af_packet_is_planned(facts: Facts) -> None:
+    """They go on into the stack of the receiver."""
+    text = FORWARDED.replace("rate: 1kpps, watch: [east]", "rate: 1kpps, path: af_packet, capture: [t.b]")
+    make_plan(parse(text, "lab.yaml"), facts)

@@ -14,7 +14,7 @@ from iolab.agent.messages import Json
 from iolab.agent.watch import WatchStarted, close_watch, read_windows, start_watch, stop_watch
 from iolab.errors import AgentError, InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.instruments import Watch
+from iolab.experiment.instruments import Capture, Watch
 from iolab.experiment.measures import Packets
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.shapes import Shape
@@ -25,6 +25,7 @@ from iolab.lab.topology import Port, Topology
 from iolab.record.dimensions import Dimensions
 from iolab.statements.failures import WatchFailed
 from iolab.trial.failed import Failed
+from iolab.trial.instruments.capture import captured_ports
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watched import Point, WindowsOf, watched
 from iolab.trial.lab_access import Site
@@ -160,8 +161,8 @@ def watch_of(site: Site, asked: Watch) -> WireWatch:
     return WireWatch(site.agent_of, asked, points, mtu_of(site.lab, link))
 
 
-def check_watches(measure: Packets, lab: Lab, topology: Topology) -> None:
-    """Check that each watch of a measure can see the frames that the measure sends over the watched link.
+def check_looking_on(measure: Packets, lab: Lab, topology: Topology) -> None:
+    """Check that each watch and capture of a measure can see the frames that the measure sends over its link.
 
     Raises:
         InputError: one cannot: there they are not in the stack, neither where they leave nor where they arrive.
@@ -169,7 +170,7 @@ def check_watches(measure: Packets, lab: Lab, topology: Topology) -> None:
     directions = ways(lab, topology, measure)
     past = past_stack(measure, lab, directions)
     crossed = dict.fromkeys(hop for way in directions for hop in way.hops)
-    problems = []
+    problems = [*_blind_captures(measure, lab, topology, past, tuple(crossed))]
     for asked in (one for one in measure.beside() if isinstance(one, Watch)):
         ends = lab.links[_link_of(lab, topology, asked.at)].ends
         points = {(each.port.ref, each.hook) for each in points_of(lab, topology, asked.at, past)}
@@ -185,6 +186,29 @@ def check_watches(measure: Packets, lab: Lab, topology: Topology) -> None:
             problems.append(Problem("measure", "placing a watch", seen, allowed, advice))
     if problems:
         raise InputError(problems)
+
+
+def _blind_captures(
+    measure: Packets, lab: Lab, topology: Topology, past: PastStack, crossed: Sequence[tuple[str, str]]
+) -> Iterator[Problem]:
+    """Yield the captures of which no port sees the measure's frames over its link, with a port that does.
+
+    A capture copies packets of the stack: of frames that pass a port by AF_XDP or an XDP program there are none.
+    """
+    for asked in (one for one in measure.beside() if isinstance(one, Capture)):
+        own = {str(port.ref) for port in captured_ports(lab, topology, asked.at)}
+        for out, there in crossed:
+            seeing = {*({out} - past.sent), *({there} - past.taken)}
+            if not own & {out, there} or own & seeing:
+                continue
+            seen = f"a capture at {asked.at}: no packet of the kernel's stack carries the frames {out}->{there} there"
+            allowed = (
+                f"a port that sees them: {', '.join(sorted(seeing))}"
+                if seeing
+                else "a port before or after it"
+            )
+            advice = "or set path: af_packet, whose frames a capture sees on arrival"
+            yield Problem("measure", "placing a capture", seen, allowed, advice)
 
 
 def _link_of(lab: Lab, topology: Topology, at: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from iolab.agent.messages import Json
 from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
 from iolab.lab.kernels import HERE
+from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metrics
 from iolab.statements.failures import NothingAnswered, ReportUnreadable
@@ -23,7 +24,7 @@ from iolab.trial.round_trips.figures import (
 )
 from iolab.trial.round_trips.programs import NAME, Done, run_round_trips
 from iolab.trial.round_trips.requests import Found, ProbesReport, TransactionsReport, parse_report
-from iolab.trial.round_trips.verdict import judge
+from iolab.trial.round_trips.verdict import judge, judge_echoes
 
 SCHEMA = 1
 """Version of the raw samples."""
@@ -43,6 +44,8 @@ def measure_ping(site: Site, measure: Ping) -> Measured:
     report = _read(ProbesReport, done, asking)
     if not report.received:
         raise Failed(NothingAnswered(machine=measure.dst, address=answering.address, sent=report.sent))
+    ends = ((asking, answering), (answering, asking))
+    ways = tuple(stream_way(site.lab, site.topology, *pair) for pair in ends)
     return Measured(
         metrics=Metrics(ping_metrics(report)),
         warnings=ping_warnings(measure, report),
@@ -50,6 +53,7 @@ def measure_ping(site: Site, measure: Ping) -> Measured:
         commands=done.commands,
         raw=_raw(done),
         conclude=lambda read: Concluded(
+            verdict=judge_echoes(measure, report, ways, site.lab),
             warnings=disturbed(work_before, work_after, read),
             series=trip_series("rtt", report, _begin_ns(report.begin_ns, asking, read), NAME),
         ),

@@ -1,20 +1,24 @@
-"""What limited transactions: what was asked, a thread, the CPUs, or that each waits for its response. Pure."""
+"""What limited transactions: what was asked, a thread, the CPUs, their waiting; what echoes are made of. Pure."""
 
 from collections.abc import Mapping, Sequence
 
 from iolab.agent.messages import Reading
-from iolab.experiment.round_trips import RequestResponse
+from iolab.experiment.experiment import Lab
+from iolab.experiment.port_ref import PortRef
+from iolab.experiment.round_trips import Ping, RequestResponse
 from iolab.lab.kernels import HERE
+from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
 from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.statements.clauses import ThreadRan
 from iolab.statements.computers import computer
 from iolab.statements.places import AllCpus, AtMachine
-from iolab.statements.round_trips import OneRequestEach, TransactionsReached
+from iolab.statements.round_trips import OneRequestEach, RoundTripParts, TransactionsReached
 from iolab.statements.streams import AllCpusBusy, NoSingleThread
 from iolab.trial.counters.cpu_use import cpu_uses
+from iolab.trial.histograms import even_quantile
 from iolab.trial.measurement import Readings
-from iolab.trial.round_trips.requests import NS_PER_S, TransactionsReport
+from iolab.trial.round_trips.requests import NS_PER_S, ProbesReport, TransactionsReport
 from iolab.trial.streams.programs import program_of
 
 REACHED_RATIO = 0.98
@@ -38,6 +42,27 @@ def judge(
         reached = TransactionsReached(done_per_s=done_per_s, intended_per_s=float(measure.per_second))
         return Verdict(Limit.RATE, (reached,))
     return _thread(programs, readings) or _cpus(programs, readings) or _waiting(measure, report)
+
+
+def judge_echoes(measure: Ping, report: ProbesReport, ways: Sequence[Way], lab: Lab) -> Verdict | None:
+    """Return of what round trips are made, where requests were sent as asked; None: they were not, and a mark says so.
+
+    Nothing limits echoes at equal distances: whoever asks for them wants to know where their time goes. `ways` are
+    there and back.
+    """
+    median_ns = even_quantile(report.rtt_ns, 0.5)
+    if median_ns is None or report.unsent + report.refused > (1 - REACHED_RATIO) * report.sent:
+        return None
+    delay_ns = sum(_delay_ns(lab, way) for way in ways)
+    parts = RoundTripParts(rtt_ns=median_ns, delay_ns=delay_ns, rest_ns=max(0.0, median_ns - delay_ns))
+    return Verdict(Limit.RATE, (parts,), AtMachine(machine=PortRef(measure.src).machine))
+
+
+def _delay_ns(lab: Lab, way: Way) -> int:
+    """Return the constant delay of the emulated paths on a way [ns]; of one with drawn delays, that which all have."""
+    wires = (link.wire.ways(link.ends) for link in lab.links.values() if link.wire is not None)
+    delays = {str(end): own.delay for ends in wires for end, own in ends.items()}
+    return sum(delays.get(str(out), 0) for out, _ in way.hops)
 
 
 def _thread(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | None:

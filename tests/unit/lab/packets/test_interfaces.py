@@ -3,8 +3,8 @@
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Packets
 from iolab.lab.links.link_topology import Side
-from iolab.lab.packets.interfaces import interfaces_passed
-from iolab.lab.packets.placement import ways
+from iolab.lab.packets.interfaces import interfaces_passed, ways_below
+from iolab.lab.packets.placement import stream_way, ways
 from iolab.lab.topology import make_topology
 
 ON_A_HOST = """
@@ -74,3 +74,36 @@ def test_a_links_own_bridge_has_a_member_for_each_end() -> None:
         ("dut.eth1", "tester.p1"),
     )
     assert {side.netns for side in members.values()} == {"iolab-link-west"}
+
+
+TUNNELLED = """
+lab:
+  machines:
+    n1: {kind: netns}
+    r: {kind: netns, forward: route}
+    n2: {kind: netns}
+  links:
+    u1: {ends: [n1.eth0, r.e0]}
+    u2: {ends: [r.e1, n2.eth0]}
+    one: {ends: [n1.m0, n2.m0]}
+    two: {ends: [n1.m1, n2.m1]}
+    tunnel: {ends: [n1.t0, n2.t0], over: [u1, u2], tunnel: vxlan}
+    bond: {ends: [n1.b0, n2.b0], over: [one, two], bond: balance-rr}
+measure:
+  tcp: {kind: stream, from: n1.t0, to: n2.t0}
+"""
+
+
+def test_what_carries_a_tunnel_or_a_bond_is_found_below_it() -> None:
+    """Of a tunnel the way of its packets, through routers; of a bond a way by each of its links."""
+    experiment = parse(TUNNELLED, "lab.yaml")
+    lab = Resolver(experiment).setup(next(cells(experiment))).lab
+    topology = make_topology(lab)
+
+    def below(source: str, target: str) -> list[tuple[tuple[str, str], ...]]:
+        ends = topology.endpoint(source, towards=target), topology.endpoint(target, towards=source)
+        return [way.hops for way in ways_below(lab, stream_way(lab, topology, *ends))]
+
+    assert below("n1.t0", "n2.t0") == [(("n1.eth0", "r.e0"), ("r.e1", "n2.eth0"))]
+    assert below("n1.b0", "n2.b0") == [(("n1.m0", "n2.m0"),), (("n1.m1", "n2.m1"),)]
+    assert below("n1.eth0", "n2.eth0") == []

@@ -6,13 +6,20 @@ from pathlib import Path
 import pytest
 
 from iolab.errors import InputError
-from iolab.experiment import Resolver, parse
+from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.round_trips import Ping, RequestResponse
-from iolab.lab.topology import Endpoint
+from iolab.lab.packets.placement import stream_way
+from iolab.lab.topology import Endpoint, make_topology
 from iolab.record.encoding import Malformed
 from iolab.record.metric import Metrics
 from iolab.record.verdict import Limit
-from iolab.statements.round_trips import OneRequestEach, RequestsLate, RequestsUnsent, TransactionsReached
+from iolab.statements.round_trips import (
+    OneRequestEach,
+    RequestsLate,
+    RequestsUnsent,
+    RoundTripParts,
+    TransactionsReached,
+)
 from iolab.trial.round_trips.figures import (
     ping_metrics,
     ping_warnings,
@@ -21,7 +28,7 @@ from iolab.trial.round_trips.figures import (
     trip_series,
 )
 from iolab.trial.round_trips.requests import ProbesReport, TransactionsReport, parse_report, requests_of
-from iolab.trial.round_trips.verdict import judge
+from iolab.trial.round_trips.verdict import judge, judge_echoes
 
 CONTRACT = Path(__file__).parents[4] / "contract" / "roundtrip-v1.md"
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.0.1", 24)
@@ -172,3 +179,29 @@ def test_a_load_that_was_done_was_the_limit_and_else_the_waiting() -> None:
     free = judge(rr(connections=3), report, {}, {})
     assert free is not None
     assert (free.limit, free.seen) == (Limit.WAITING, (OneRequestEach(connections=3, mean_ns=20.5),))
+
+
+def test_a_median_round_trip_is_split_into_emulated_delays_and_the_rest() -> None:
+    """10 ms there and 20 ms back on one link, and 1 ms each way on another."""
+    text = """
+lab:
+  machines: {a: {kind: netns}, r: {kind: netns, forward: route}, b: {kind: netns}}
+  links:
+    w: {ends: [a.eth0, r.eth0], wire: {sent_by: {a.eth0: {delay: 10ms}, r.eth0: {delay: 20ms}}}}
+    v: {ends: [r.eth1, b.eth0], wire: {delay: 1ms}}
+measure: {it: {kind: ping, from: a, to: b}}
+"""
+    experiment = parse(text, "lab.yaml")
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    topology = make_topology(setup.lab)
+    ends = topology.endpoint("a", towards="b"), topology.endpoint("b", towards="a")
+    there_and_back = [stream_way(setup.lab, topology, *pair) for pair in (ends, ends[::-1])]
+    measure = setup.measures["it"]
+    assert isinstance(measure, Ping)
+    found = judge_echoes(measure, parse_report(ProbesReport, SEEN), there_and_back, setup.lab)
+    assert found is not None
+    (parts,) = found.seen
+    assert isinstance(parts, RoundTripParts)
+    assert (found.limit, parts.delay_ns) == (Limit.RATE, 32_000_000)
+    held_up = parse_report(ProbesReport, changed(SEEN, unsent=1000))
+    assert judge_echoes(measure, held_up, there_and_back, setup.lab) is None
