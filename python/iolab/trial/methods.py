@@ -79,7 +79,7 @@ METHODS: tuple[MetricMethod, ...] = (
     # of streams
     MetricMethod(name="stream-rate", metrics=("received_bps", "sent_bps"), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-fairness", metrics=("fairness",), kinds=("stream",), code=_STREAM),
-    MetricMethod(name="stream-loss", metrics=("loss_ratio",), kinds=("stream",), version=2, code=_STREAM),
+    MetricMethod(name="stream-loss", metrics=("loss_ratio",), kinds=("stream",), version=3, code=_STREAM),
     MetricMethod(name="stream-jitter", metrics=("jitter_ns",), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-retransmits", metrics=("retransmits",), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-rtt", metrics=("rtt_mean_ns",), kinds=("stream",), code=_STREAM),

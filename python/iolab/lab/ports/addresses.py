@@ -86,5 +86,5 @@ def route_resource(route: Route) -> Resource:
         kernel=route.kernel,
         needs=(f"address:{route.via_port.ref}",),
         actions=(Run(Command(add, route.netns), Command(flush, route.netns)),),
-        expect=(Expectation(Reading(show, Gateway(route.destination)), route.gateway, what),),
+        expect=(Expectation(Reading(show, Gateway(route.destination, route.gateway)), route.gateway, what),),
     )

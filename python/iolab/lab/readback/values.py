@@ -102,6 +102,8 @@ class Gateway:
 
     destination: str
     """Network with prefix length."""
+    among: str = ""
+    """Of a route with several next hops this one is shown, if it is one of them: others were added beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +285,10 @@ def _features(how: Features, rows: Rows) -> str | None:
 
 def _gateway(how: Gateway, rows: Rows) -> str | None:
     row = _row(rows, "dst", how.destination)
-    return None if row is None else str(row["gateway"])
+    if row is None or "nexthops" not in row:
+        return None if row is None else str(row["gateway"])
+    gateways = [str(one["gateway"]) for one in row["nexthops"] if "gateway" in one]
+    return how.among if how.among in gateways else ", ".join(gateways)
 
 
 def _simple(

@@ -43,6 +43,10 @@ FILTERS = """[{"protocol":"ip","pref":10,"kind":"u32","chain":0},{"protocol":"ip
 "offmask":"","off":12}}},{"protocol":"ip","pref":10,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,
 "key_ht":"800","bkt":"0","flowid":"1:10","not_in_hw":true,"match":{"value":"c6120001","mask":"ffffffff","offmask":"",
 "off":12},"match":{"value":"c6120002","mask":"ffffffff","offmask":"","off":16}}}]"""
+PATHS = (
+    '[{"dst":"192.168.21.0/24","flags":[],"nexthops":[{"gateway":"198.18.0.1","dev":"eth1","weight":1,"flags":[]},'
+    '{"gateway":"198.18.2.1","dev":"eth2","weight":1,"flags":[]}]}]'
+)
 ROUTES = """[{"dst":"198.18.0.0/24","dev":"eth0","protocol":"kernel","scope":"link","prefsrc":"198.18.0.1","flags":[]},
 {"dst":"198.18.9.0/24","gateway":"198.18.0.2","dev":"eth0","flags":[]}]"""
 FEATURES = json.dumps([{
@@ -116,6 +120,8 @@ CARDS = """[{"ifname":"eth1","flags":[],"mtu":1500,"address":"02:00:00:00:00:01"
         (Features("eth0", ("lro",)), FEATURES, None),
         (Gateway("198.18.9.0/24"), ROUTES, "198.18.0.2"),
         (Gateway("198.18.0.0/24"), ROUTES, None),
+        (Gateway("192.168.21.0/24", "198.18.0.1"), PATHS, "198.18.0.1"),
+        (Gateway("192.168.21.0/24", "198.18.9.9"), PATHS, "198.18.0.1, 198.18.2.1"),
         (Qdisc("out", "kind"), QDISCS, "htb"),
         (Qdisc("out", "default"), QDISCS, "17"),
         (QdiscRate("out", "rate"), QDISCS, None),
