@@ -32,6 +32,8 @@ TRIES = int(os.environ.get("PLANTED_TRIES", "3"))
 LIMIT_S = 240.0
 """A case takes no longer, or it is stuck."""
 LOOK_S = 0.02
+NAMESPACES = Path("/run/netns")
+"""Where iproute2 names them."""
 NS_PER_S = 1_000_000_000
 
 
@@ -123,7 +125,7 @@ def _act(case: Case, run: subprocess.Popen[str], seen: list[tuple[str, bool]], p
             return
         time.sleep(LOOK_S)
         known = _programs(run.pid)
-        if probing and "server" in known and not readers:
+        if probing and not readers and all(_is_made(one.at, one.after) for one in case.probes):
             readers = {ref: _port_reader(ref, words) for ref, words in _ports_of(case).items()}
     begin_ns = time.monotonic_ns()
     programs = {one.program for one in case.probes if one.program} if probing else set()
@@ -135,6 +137,11 @@ def _act(case: Case, run: subprocess.Popen[str], seen: list[tuple[str, bool]], p
         time.sleep(LOOK_S)
     counted = {name: json.loads(reader.communicate()[0].splitlines()[-1]) for name, reader in readers.items()}
     seen += [_judge(one, counted) for one in case.probes if (one.at or one.program) in counted]
+
+
+def _is_made(*refs: str | None) -> bool:
+    """Whether the namespaces of ports exist; a reader waits for its port itself."""
+    return all(Path(NAMESPACES, f"iolab-{ref.partition('.')[0]}").exists() for ref in refs if ref)
 
 
 def _ports_of(case: Case) -> dict[str, set[str]]:
@@ -181,7 +188,7 @@ def _lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
 
     def data_bytes(seen: Mapping[str, Any]) -> int:
         rows = [row for row in seen["slices"] if begin_ns <= row[0] < end_ns]
-        return max(sum(received for _, received, _, _ in rows), sum(sent for _, _, sent, _ in rows))
+        return int(max(sum(received for _, received, _, _ in rows), sum(sent for _, _, sent, _ in rows)))
 
     return 1 - data_bytes(after) / max(1, data_bytes(before))
 

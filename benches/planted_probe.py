@@ -10,6 +10,7 @@ not yet seen acknowledged. Of a process: the parts of the time that its busiest 
 how long it was stopped.
 """
 
+import errno
 import json
 import select
 import socket
@@ -17,6 +18,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ DATA_BYTES = 100
 IPV4_FRAGMENT_OFFSET = 0x1FFF
 TCP = 6
 NS_PER_S = 1_000_000_000
-LOOK_S = 0.02
+LOOK_S, LONGEST_WAIT_S = 0.02, 10.0
 SLICE_NS = 10_000_000
 """Data is summed up in slices so long: readers of two ports do not begin at the same time."""
 STOPPED = frozenset("Tt")
@@ -54,12 +56,16 @@ class Port:
     """Packets of one interface."""
 
     def __init__(self, interface: str, *, sent: bool, flight: bool) -> None:
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         if not sent and not flight:
             self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        self._socket.bind((interface, ETH_P_ALL))
+        for _ in range(int(LONGEST_WAIT_S / LOOK_S)):
+            with suppress(OSError):  # it is not there yet
+                self._socket.bind((interface, ETH_P_ALL))
+                break
+            time.sleep(LOOK_S)
         self._ready_ns = time.time_ns()
         self._slices: dict[int, list[int]] = {}
         self._sent: dict[tuple[bytes, ...], int] = {}
@@ -107,9 +113,14 @@ class Port:
         while True:
             readable, _, _ = select.select([self._socket, sys.stdin], [], [])
             if self._socket in readable:
-                head, ancillary, _, address = self._socket.recvmsg(
-                    KEPT_BYTES, 64, socket.MSG_TRUNC | socket.MSG_DONTWAIT
-                )
+                try:
+                    head, ancillary, _, address = self._socket.recvmsg(
+                        KEPT_BYTES, 64, socket.MSG_TRUNC | socket.MSG_DONTWAIT
+                    )
+                except OSError as error:
+                    if error.errno != errno.ENETDOWN:
+                        raise
+                    continue  # the port went down, and is read on when it is up again
                 yield head, ancillary[0][2], address[2] == PACKET_OUTGOING
             elif sys.stdin in readable:
                 return

@@ -1,5 +1,6 @@
-"""What the reader of a trial's result must know of those who looked at its ports. Types only."""
+"""What the reader of a result must know of those who looked at its ports, and of emulated paths. Types only."""
 
+from iolab.statements.clauses import Clause
 from iolab.statements.statement import Name, Quoted
 from iolab.statements.warnings import Warning
 
@@ -137,3 +138,28 @@ class WatchStolen(Warning):
     code = "watch-stolen"
     at: Name
     stolen_ratio: float
+
+
+class WireMarked(Clause):
+    """Which share of its frames an emulated line marked, so that their senders slow down (ECN)."""
+
+    code = "wire-marked"
+    link: Name
+    marked_frames: int
+    offered_frames: int
+
+
+class WireReorders(Clause):
+    """An emulated path on which frames overtake others, so that TCP takes some for lost."""
+
+    code = "wire-reorders"
+    link: Name
+
+
+class WireStalled(Clause):
+    """An emulated path that forwards nothing for a part of the time."""
+
+    code = "wire-stalled"
+    link: Name
+    length_ns: int
+    every_ns: int

@@ -22,7 +22,7 @@ class OneRequestEach(Clause):
 
 
 class RoundTripParts(Clause):
-    """What the median round trip is made of: delays that emulated paths are told to have, and all else."""
+    """What the median round trip is made of: the constant delays of emulated paths, and all else."""
 
     code = "round-trip-parts"
     rtt_ns: float

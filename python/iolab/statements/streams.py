@@ -110,31 +110,6 @@ class WireLost(Clause):
     offered_frames: int
 
 
-class WireMarked(Clause):
-    """Which share of its frames an emulated line marked, so that their senders slow down (ECN)."""
-
-    code = "wire-marked"
-    link: Name
-    marked_frames: int
-    offered_frames: int
-
-
-class WireReorders(Clause):
-    """An emulated path on which frames overtake others, so that TCP takes some for lost."""
-
-    code = "wire-reorders"
-    link: Name
-
-
-class WireStalled(Clause):
-    """An emulated path that forwards nothing for a part of the time."""
-
-    code = "wire-stalled"
-    link: Name
-    length_ns: int
-    every_ns: int
-
-
 class DatagramsInFragments(Clause):
     """Datagrams larger than the MTU: one lost fragment loses the whole datagram."""
 

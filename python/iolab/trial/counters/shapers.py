@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from iolab.experiment.experiment import Lab
+from iolab.experiment.shapes import Shape, ShapeClass
 from iolab.lab.packets.placement import Way
 from iolab.record.balance import Drop
 from iolab.record.load import Shaper
@@ -51,15 +52,16 @@ def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shap
 
 def credit_bytes(lab: Lab) -> dict[str, int]:
     """Return what each shaper of a lab may send at once beyond its rate, by its port: its buckets, full [bytes]."""
-    return {
-        link.shape.at: sum(
-            one.burst if one.burst is not None else max(one.rate // (8 * BUCKETS_PER_S), LEAST_BUCKET_BYTES)
-            for one in (link.shape, *link.shape.classes.values())
-            if one.rate is not None
+    found: dict[str, int] = {}
+    for shape in (link.shape for link in lab.links.values() if link.shape is not None):
+        parts: list[Shape | ShapeClass] = [shape, *shape.classes.values()]
+        found[shape.at] = sum(
+            max((one.rate or 0) // (8 * BUCKETS_PER_S), LEAST_BUCKET_BYTES)
+            if one.burst is None
+            else one.burst
+            for one in parts
         )
-        for link in lab.links.values()
-        if link.shape is not None
-    }
+    return found
 
 
 def _shapers_at(place: str, rates_bps: tuple[int, ...], counted: Counted) -> Iterator[Shaper]:

@@ -162,24 +162,7 @@ class LoadBench:
     ) -> LoadRecord:
         counted = self._counters.between(before, after)
         stolen_ns = steal_ns(before.reading, after.reading)
-        steady = find_steady(directions_in_parts(ran))
-        at_limit_ratio = steady.share_ratio if steady is not None else 0.0
-        calm, calm_lost = calm_frames(ran, trial.duration_ns, 1.0 - (at_limit_ratio or 1.0))
-        result = LoadResult(
-            intended_fps=trial.intended_fps,
-            duration_ns=trial.duration_ns,
-            intended_frames=sum(sender.intended_frames for sender in ran.senders),
-            offered_frames=sum(offered_frames(sender) for sender in ran.senders),
-            forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
-            perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
-            overhead_ns=span_ns(before.reading, after.reading) - trial.duration_ns,
-            held_ns=logged_ns(ran, stolen_ns),
-            calm_frames=calm,
-            calm_lost_frames=calm_lost,
-            excused_frames=sum(excused_frames(sender) for sender in ran.senders),
-            steady=steady,
-            late_frames=sum(receiver.after_end_frames for receiver in ran.receivers),
-        )
+        result = _result(trial, ran, before, after, stolen_ns)
         wires, cpus = self._counters.wires, cpu_uses(before.reading, after.reading)
         seen = Evidence(
             balances=balances(wires, ran, counted, self._copied()),
@@ -252,6 +235,30 @@ class LoadBench:
             said = shown.stderr.strip()
             raise Failed(AddressUnknown(port=ref, said=said) if said else AddressNotShown(port=ref))
         return mac
+
+
+def _result(
+    trial: LoadTrial, ran: TrafficRan, before: Snapshot, after: Snapshot, stolen_ns: int
+) -> LoadResult:
+    """Return what the search needs of a trial."""
+    steady = find_steady(directions_in_parts(ran))
+    at_limit_ratio = steady.share_ratio if steady is not None else 0.0
+    calm, calm_lost = calm_frames(ran, trial.duration_ns, 1.0 - (at_limit_ratio or 1.0))
+    return LoadResult(
+        intended_fps=trial.intended_fps,
+        duration_ns=trial.duration_ns,
+        intended_frames=sum(sender.intended_frames for sender in ran.senders),
+        offered_frames=sum(offered_frames(sender) for sender in ran.senders),
+        forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
+        perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
+        overhead_ns=span_ns(before.reading, after.reading) - trial.duration_ns,
+        held_ns=logged_ns(ran, stolen_ns),
+        calm_frames=calm,
+        calm_lost_frames=calm_lost,
+        excused_frames=sum(excused_frames(sender) for sender in ran.senders),
+        steady=steady,
+        late_frames=sum(receiver.after_end_frames for receiver in ran.receivers),
+    )
 
 
 def directions_in_parts(ran: TrafficRan) -> list[Parts]:

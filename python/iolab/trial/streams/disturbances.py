@@ -4,9 +4,11 @@ What limits a stream is no disturbance. A threshold lies far above what calm mac
 has no mark.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from iolab.record.verdict import CpuUse
+from iolab.record.verdict import GUEST, CpuUse
+from iolab.statements.beside import CpusTaken
+from iolab.statements.clauses import GuestWaited
 from iolab.statements.computers import computer
 from iolab.statements.streams import (
     CarrierChange,
@@ -98,6 +100,21 @@ def _processors(seen: StreamSeen) -> Iterator[Warning]:
             continue
         known.add(program.kernel)
         yield CpuTaken(machine=program.machine, wait_ratio=program.wait_ratio, cpus=cpus)
+    yield from _guests(seen, known)
+
+
+def _guests(seen: StreamSeen, known: Collection[str]) -> Iterator[Warning]:
+    """Yield the computers on which guests waited for a CPU while work that is not of the trial had some."""
+    waiting = [one for one in seen.threads if one.role == GUEST and one.wait_ratio >= TAKEN_RATIO]
+    for one in sorted(waiting, key=lambda one: -one.wait_ratio):
+        cpus = seen.strangers.get(one.kernel, 0.0)
+        if one.kernel in known or cpus < STRANGERS_CPUS:
+            continue
+        known = {*known, one.kernel}
+        waited = GuestWaited(
+            machine=one.place, thread=one.name, busy_ratio=one.busy_ratio, wait_ratio=one.wait_ratio
+        )
+        yield CpusTaken(host=computer(one.kernel), cpus=cpus, seen=(waited,))
 
 
 def stolen(cpus: Sequence[CpuUse]) -> Iterator[Warning]:

@@ -161,7 +161,7 @@ def _of(readings: Readings, end: Endpoint) -> Sequence[Reading]:
 def connections_of(
     seen: Observed, source: Endpoint, target: Endpoint, port: int, *, forth: bool
 ) -> Connections | None:
-    """Return what the source's TCP told of each connection on which it sent: its last state, and means over time."""
+    """Return the source's TCP state of each connection on which it sent: the last one, and means over time."""
     read: dict[tuple[int, int], list[SocketCounters]] = {}
     for reading in _of(seen.connections, source):
         for row in (row for one in reading.observations if one.netns == source.netns for row in one.sockets):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.clauses import Clause
 from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
+from iolab.statements.on_wire import WireMarked, WireReorders, WireStalled
 from iolab.statements.places import AtPort, OnPath, OnWire
 from iolab.statements.streams import (
     DatagramsDropped,
@@ -21,9 +22,6 @@ from iolab.statements.streams import (
     StandingQueue,
     TraceCapacity,
     WireLost,
-    WireMarked,
-    WireReorders,
-    WireStalled,
 )
 from iolab.trial.counters.drops import QDISC, SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, LineSeen, Program, ShaperSeen, StreamSeen

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.streams.flows import FAR, NEAR, flow, seen
 
-from iolab.record.verdict import CpuUse
+from iolab.record.verdict import GUEST, CpuUse, Thread
 from iolab.report.words import EN
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import Carrier, Passed, StreamSeen
@@ -54,3 +54,11 @@ def test_a_disturbance_is_a_warning_that_names_it(one: StreamSeen, code: str, wo
 def test_an_undisturbed_stream_has_no_mark(one: StreamSeen) -> None:
     """What limits it, or happens on calm machines too, marks nothing."""
     assert disturbances(one) == ()
+
+
+def test_a_guest_that_waited_while_others_had_cpus_is_marked() -> None:
+    """Its own programs know nothing of it; where nobody else worked its parent is just small."""
+    vcpu = Thread("CPU 0/TCG", GUEST, "near", None, 0.6, 0.35)
+    marks = disturbances(seen(threads=(vcpu,), strangers={"": 1.9}))
+    assert [one.code for one in marks] == ["cpus-taken"]
+    assert disturbances(seen(threads=(vcpu,), strangers={"": 0.1})) == ()
