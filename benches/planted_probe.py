@@ -35,7 +35,7 @@ HEAD_BYTES, IPV6_BYTES, KEPT_BYTES = 14, 40, 96
 DATA_BYTES = 100
 """A packet that is shorter carries no data: what acknowledges, or asks for a neighbour."""
 IPV4_FRAGMENT_OFFSET = 0x1FFF
-TCP = 6
+TCP, ACK = 6, 0x10
 NS_PER_S = 1_000_000_000
 LOOK_S, LONGEST_WAIT_S = 0.02, 10.0
 SLICE_NS = 10_000_000
@@ -192,7 +192,7 @@ def length_of(frame: bytes) -> int:
 def tcp_of(frame: bytes, size: int) -> tuple[tuple[bytes, bytes, bytes, bytes], int, int, int] | None:
     """Return a TCP packet's connection, the sequence number after its data, what it acknowledges, and its data's bytes.
 
-    None: it is none.
+    None: it is none, or acknowledges nothing.
     """
     if int.from_bytes(frame[12:14], "big") == ETH_P_IP:
         if frame[HEAD_BYTES + 9] != TCP:
@@ -205,7 +205,7 @@ def tcp_of(frame: bytes, size: int) -> tuple[tuple[bytes, bytes, bytes, bytes], 
         ip_bytes = IPV6_BYTES
         ends = frame[HEAD_BYTES + 8 : HEAD_BYTES + 24], frame[HEAD_BYTES + 24 : HEAD_BYTES + 40]
     tcp = frame[HEAD_BYTES + ip_bytes :]
-    if len(tcp) < 20:
+    if len(tcp) < 20 or not tcp[13] & ACK:
         return None
     data_bytes = size - ip_bytes - (tcp[12] >> 4) * 4
     sequence, acknowledged = int.from_bytes(tcp[4:8], "big"), int.from_bytes(tcp[8:12], "big")

@@ -163,3 +163,12 @@ class WireStalled(Clause):
     link: Name
     length_ns: int
     every_ns: int
+
+
+class PacerPassed(Clause):
+    """What a pacer let through, and its rate."""
+
+    code = "pacer-passed"
+    place: Name
+    passed_bps: float
+    rate_bps: float

@@ -200,6 +200,8 @@ class FlowSeen:
     """What was dropped on its way and at the receiving socket, whosever it was, most first."""
     shapers: tuple[ShaperSeen, ...] = ()
     """On its way, in their order, then those on the way of its acknowledgements."""
+    pacers: tuple[Passed, ...] = ()
+    """Ports on its way that iolab itself paces, with their rates."""
     waiting: Mapping[str, float] = field(default_factory=dict)
     """Port on its way to the part of the readings at which packets waited in its queue."""
     lines: tuple[LineSeen, ...] = ()

@@ -129,6 +129,7 @@ def _flow(seen: Observed, readings: Readings, course: Course, index: int) -> Flo
         else None,
         drops=drops_of(seen.counted, way, below, datagrams=seen.measure.protocol == "udp"),
         shapers=tuple(one for each in (way, *below) for one in _shapers(seen, each, course)),
+        pacers=tuple(one for each in (way, *below) for one in _pacers(seen.lab, each, course)),
         waiting={
             out: part
             for each in (way, *below)
@@ -243,6 +244,18 @@ def _shapers(seen: Observed, way: Way, course: Course) -> Iterator[ShaperSeen]:
                 own = passing([one for one in counts if (one[0] >= change.changed_ns) is later])
                 bps = nearest if own is None else own.bps
             yield ShaperSeen(shaper, bps, change, back=is_back)
+
+
+def _pacers(lab: Lab, way: Way, course: Course) -> Iterator[Passed]:
+    """Yield the ports of a way that iolab's own pacer gives one rate, with what they sent while they did."""
+    for shape in (link.shape for link in lab.links.values() if link.shape is not None):
+        if shape.qdisc != "pacer" or shape.classes or shape.rate is None:
+            continue
+        sent = (
+            passing(course.port(shape.at, "tx_bytes")) if shape.at in {out for out, _ in way.hops} else None
+        )
+        if sent is not None:
+            yield Passed(shape.at, sent.bps, float(shape.rate))
 
 
 def _active_ns(seen: Observed, pair: Pair) -> tuple[int, int] | None:

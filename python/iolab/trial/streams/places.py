@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.clauses import Clause
 from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
-from iolab.statements.on_wire import WireMarked, WireReorders, WireStalled
+from iolab.statements.on_wire import PacerPassed, WireMarked, WireReorders, WireStalled
 from iolab.statements.places import AtPort, OnPath, OnWire
 from iolab.statements.streams import (
     DatagramsDropped,
@@ -59,6 +59,10 @@ def shaped(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
         found = _at_rate(flow, one, one.shaper.dropped_frames if one.back else sum(drops))
         if found is not None:
             return found
+    for pacer in flow.pacers:
+        if AT_RATE_RATIO * pacer.rate_bps <= pacer.passed_bps <= pacer.rate_bps / AT_RATE_RATIO:
+            passed = PacerPassed(place=pacer.place, passed_bps=pacer.passed_bps, rate_bps=pacer.rate_bps)
+            return Verdict(Limit.SHAPER, (passed,), AtPort(port=pacer.place))
     return None
 
 

@@ -13,7 +13,7 @@ from iolab.report.words import EN
 from iolab.statements.drop_reasons import ByLoss, LongerThanMtu
 from iolab.statements.places import AtPort, OnWire
 from iolab.trial.counters.passing import LevelChange
-from iolab.trial.streams.evidence import FlowSeen, LineSeen, ShaperSeen
+from iolab.trial.streams.evidence import FlowSeen, LineSeen, Passed, ShaperSeen
 from iolab.trial.streams.lines import capacity_bytes
 from iolab.trial.streams.verdict import judge
 
@@ -48,11 +48,12 @@ LINE = LineSeen(place="a.eth0", link="w", passed_bps=950e6, rate_bps=1e9)
          "marked 400 of 9000 frames"),
         (flow(lines=(replace(LINE, passed_bps=690e6, stall_ns=300 * MS, stall_every_ns=S),)), Limit.LINE, "a.eth0",
          "stalls for 300 ms every 1 s"),
+        (flow(pacers=(Passed("a.eth1", 48.9e6, 50e6),)), Limit.SHAPER, "a.eth1", "its rate is 50 Mbit/s"),
         (flow(tcp=LOSSY, retransmits=41, reordering=("w",)), Limit.PATH, "wire w", "overtake others on the wire w"),
     ],
     ids=["acknowledgements", "a spent bucket", "loss by chance", "fragments", "MTU", "full", "a trace",
          "a standing queue",
-         "a queue that overflows", "marks", "stalls", "overtaken frames"],
+         "a queue that overflows", "marks", "stalls", "a pacer", "overtaken frames"],
 )  # fmt: skip
 def test_a_place_is_named_with_what_shows_it(one: FlowSeen, limit: Limit, place: str, words: str) -> None:
     """Certain, at its place, with the figure."""
