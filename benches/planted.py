@@ -141,7 +141,7 @@ def _act(case: Case, run: subprocess.Popen[str], seen: list[tuple[str, bool]], p
 
 def _is_made(*refs: str | None) -> bool:
     """Whether the namespaces of ports exist; a reader waits for its port itself."""
-    return all(Path(NAMESPACES, f"iolab-{ref.partition('.')[0]}").exists() for ref in refs if ref)
+    return all(Path(NAMESPACES, f"iolab-{ref.partition('.')[0]}").is_mount() for ref in refs if ref)
 
 
 def _ports_of(case: Case) -> dict[str, set[str]]:
