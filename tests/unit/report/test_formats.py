@@ -14,6 +14,7 @@ from tests.unit.report.builder import FACTORS, quickstart
 from tests.unit.report.conftest import Made
 
 from iolab.analysis import analyse, compare
+from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Interval
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
@@ -501,3 +502,21 @@ def test_what_limited_a_stream_is_in_json_and_in_the_table_of_limits(made: Made)
     rows = list(reader.DictReader(io.StringIO(spreadsheet.table(limited, analysis, "limits"))))
     assert len(rows) == len(cells)
     assert {(row["limit"], row["place"]) for row in rows} == {("thread", "near")}
+
+
+def test_a_swept_path_stands_with_rate_round_trip_and_product_in_every_format(small: Made) -> None:
+    """Emulated, or a cable whose rate and round-trip time the user declared: 10 Gbit/s times 40 ms are 50 MB."""
+    run, analysis, experiment = small
+    declared = PathProduct(rate_bps=10_000_000_000, one_way_ns=20_000_000, rtt_ns=40_000_000)
+    known = replace(analysis, paths={"tcp": declared})
+    texts = [
+        " ".join(printed(report.terminal(run, known), 200).split()),
+        report.markdown(run, known, experiment, "1"),
+        report.pukiwiki(run, known, experiment, "1"),
+        report.html(run, known, experiment, "1"),
+    ]
+    for text in texts:
+        assert "10 Gbit/s at a round-trip time of 40 ms" in text
+        assert "bandwidth-delay product is 47.7 MiB" in text
+    (shown,) = json.loads(report.show_json(run, known))["paths"]
+    assert (shown["rate_bps"], shown["rtt_ns"], shown["round_trip_bytes"]) == (10**10, 40_000_000, 5e7)
