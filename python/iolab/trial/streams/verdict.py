@@ -42,6 +42,8 @@ SMALL_HELD_RATIO = 0.3
 """The same with a buffer so small: its receiver reads each time that a little came."""
 HELD_RATIO = 0.5
 """From which part of the busy time on a window, or a buffer, is the limit."""
+SLOW_RATIO = 0.7
+"""A reader that ran or waited for a CPU so much of the time, while its window was closed, does not read in time."""
 READY_RATIO = 0.9
 """A thread that ran or waited for a CPU so much of the time had none left."""
 WAITING_RATIO = 0.1
@@ -92,6 +94,7 @@ def judge_flow(flow: FlowSeen, seen: StreamSeen) -> Verdict:
         _waiting_guest,
         _program,
         _worker,
+        _slow_reader,
         _window,
         lossy_path,
         _congestion,
@@ -213,6 +216,18 @@ def _worker(_: FlowSeen, seen: StreamSeen) -> Verdict | None:
         (said,),
         AtMachine(machine=busiest.place) if busiest.place else InThread(thread=busiest.name),
     )
+
+
+def _slow_reader(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
+    """A receiver that does not read in time, so that its window closes though its buffer is large."""
+    tcp, reader = flow.tcp, flow.receiver
+    if tcp is None or reader is None or _small_window(flow) or tcp.receiver_limited_ratio < HELD_RATIO:
+        return None
+    if reader.run_ratio + reader.wait_ratio < SLOW_RATIO:
+        return None
+    if reader.wait_ratio >= WAITING_RATIO:
+        return _starved(reader, [one for one in (flow.sender, reader) if one is not None], seen)
+    return _busy(reader, nearly=True)
 
 
 def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:

@@ -150,3 +150,12 @@ def test_a_window_that_opens_over_the_trial_is_judged_by_its_mean() -> None:
     )
     verdict = judge(seen(flow(tcp=opening, received_bps=6.7e6)))
     assert (verdict.limit, verdict.seen[0].code) == (Limit.PATH, "congestion-window")
+
+
+def test_a_window_that_a_slow_reader_closes_is_the_reader_s_doing() -> None:
+    """Its buffer is large, and it ran and waited most of the time; where it slept, the window is the limit."""
+    closed = replace(TCP, receiver_limited_ns=990_000_000)
+    for run, wait, limit in ((0.45, 0.3, Limit.CPU), (0.8, 0.02, Limit.THREAD), (0.1, 0.05, Limit.WINDOW)):
+        reader = replace(FAR, run_ratio=run, wait_ratio=wait)
+        verdict = judge(seen(flow(tcp=closed, receiver=reader, received_bps=1e8)))
+        assert (verdict.limit, verdict.place) == (limit, AtMachine(machine="far"))
