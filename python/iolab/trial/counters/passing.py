@@ -124,6 +124,13 @@ def _deviation(values: Sequence[float]) -> float:
     return sum(abs(value - middle) for value in values)
 
 
+def sustained_bps(passed: Passing, rates_bps: Sequence[int], credit_bytes: int) -> float:
+    """Return what a shaper passes without what its full buckets let through at once [bit/s]: no less than its rate."""
+    rate_bps = min(rates_bps, key=lambda rate: abs(rate - passed.bps))
+    beyond_bytes = passed.bytes - rate_bps * passed.span_ns // (8 * NS_PER_S)
+    return Passing(passed.bytes - max(0, min(beyond_bytes, credit_bytes)), passed.span_ns).bps
+
+
 # Where counts are --------------------------------------------------------------------------------------------
 
 

@@ -17,8 +17,8 @@ from iolab.lab.topology import Endpoint
 from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.guest_use import guest_threads
-from iolab.trial.counters.passing import Course, LevelChange, Passing, passing
-from iolab.trial.counters.shapers import shapers
+from iolab.trial.counters.passing import Course, LevelChange, Passing, passing, sustained_bps
+from iolab.trial.counters.shapers import credit_bytes, shapers
 from iolab.trial.lab_access import GuestPlace
 from iolab.trial.measurement import Readings
 from iolab.trial.streams.counters import HEADER_BYTES, IPV4_BYTES, IPV6_BYTES, head_bytes
@@ -227,6 +227,7 @@ def _carriers(counted: Counted, way: Way) -> Iterator[Carrier]:
 def _shapers(seen: Observed, way: Way, course: Course) -> Iterator[ShaperSeen]:
     """Yield the shapers of a way, and of the way of its acknowledgements."""
     back = replace(way, hops=tuple((into, out) for out, into in reversed(way.hops)))
+    credit = credit_bytes(seen.lab)
     ways = ((way, False), (back, True))[: 2 if seen.measure.protocol == "tcp" else 1]
     for one, is_back in ways:
         for shaper in shapers(seen.lab, [one], seen.counted):
@@ -237,6 +238,8 @@ def _shapers(seen: Observed, way: Way, course: Course) -> Iterator[ShaperSeen]:
                 passed = Passing(shaper.passed_bytes, counts[-1][0] - counts[0][0] if len(counts) > 1 else 0)
             change = None if several else course.queue_change(shaper.place)
             bps = passed.bps
+            if change is None and shaper.rates_bps:
+                bps = sustained_bps(passed, shaper.rates_bps, credit.get(shaper.place, 0))
             if change is not None and shaper.rates_bps:
                 levels = (change.before_bps, change.after_bps)
                 nearest = min(levels, key=lambda one: min(abs(one - rate) for rate in shaper.rates_bps))

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from iolab.trial.counters.passing import level_change, passing
+from iolab.trial.counters.passing import Passing, level_change, passing, sustained_bps
 
 MS, S = 1_000_000, 1_000_000_000
 
@@ -91,3 +91,11 @@ def test_a_long_trial_takes_no_longer_to_look_at() -> None:
     found = level_change(counts(*[1e9] * 5000, *[1e7] * 15_000))
     assert found is not None
     assert found.at_ns == pytest.approx(500 * S, rel=0.03)
+
+
+def test_what_a_full_bucket_lets_through_at_once_is_no_rate() -> None:
+    """1.28 MB at once and 10 Mbit/s for 10 s are 11 Mbit/s on average, of a shaper that keeps its 10 Mbit/s."""
+    burst = Passing(1_280_000 + 12_500_000, 10 * S)
+    assert sustained_bps(burst, (10_000_000,), 1_310_720) == pytest.approx(10e6)
+    assert sustained_bps(burst, (10_000_000,), 100_000) == pytest.approx(10.944e6)
+    assert sustained_bps(Passing(11_000_000, 10 * S), (10_000_000,), 1_310_720) == pytest.approx(8.8e6)
