@@ -69,10 +69,10 @@ def _until_calm(case: Case, *, probing: bool) -> Score:
         marks = {one["code"] for trial in trials for one in trial["warnings"]}
         if found.grade is Grade.NAMED or not marks & OF_THE_HOST - case.warnings:
             break
-    if not seen:
+    if not probing or not case.probes or case.refused:
         return found
-    text = f"{found.text}\n         probe: {'; '.join(text for text, _ in seen)}"
-    agreed = all(agrees for _, agrees in seen)
+    text = f"{found.text}\n         probe: {'; '.join(text for text, _ in seen) or 'nothing was seen'}"
+    agreed = len(seen) == len(case.probes) and all(agrees for _, agrees in seen)
     return Score(
         found.grade if agreed else Grade.WRONG, text + ("" if agreed else " DISAGREES"), found.contradictions
     )
@@ -141,7 +141,7 @@ def _act(case: Case, run: subprocess.Popen[str], seen: list[tuple[str, bool]], p
 
 def _is_made(*refs: str | None) -> bool:
     """Whether the namespaces of ports exist; a reader waits for its port itself."""
-    return all(Path(NAMESPACES, f"iolab-{ref.partition('.')[0]}").is_mount() for ref in refs if ref)
+    return all(os.path.ismount(NAMESPACES / f"iolab-{ref.partition('.')[0]}") for ref in refs if ref)
 
 
 def _ports_of(case: Case) -> dict[str, set[str]]:
