@@ -122,17 +122,26 @@ def _services(before: Looked, after: Looked, took_ns: int, ports: Sequence[Port]
             machine, dot, name = one.name.partition(".")
             if dot:
                 span_ns = max(1, took_ns)
+                looked_ns = max(span_ns, (work.all_ns - before[kernel].all_ns) // work.cpus)
                 run_ratio = min(1.0, one.thread.run_ns / span_ns) if one.thread is not None else 0.0
                 yield ServiceRan(
                     name=name,
                     machine=machine,
-                    cpus_ratio=one.cpu_ns / span_ns,
-                    busiest_ratio=one.busiest_ns / span_ns,
+                    cpus_ratio=_of_time(one.cpu_ns, span_ns, looked_ns),
+                    busiest_ratio=_of_time(one.busiest_ns, span_ns, looked_ns),
                     threads=one.threads,
                     run_ratio=run_ratio,
                     wait_ratio=min(1.0 - run_ratio, one.thread.wait_ns / span_ns) if one.thread else 0.0,
                     ports=tuple(port for port in ports if port.machine == machine),
                 )
+
+
+def _of_time(cpu_ns: int, span_ns: int, looked_ns: int) -> float:
+    """Return CPU time for each second of a program, of what was counted over a longer time.
+
+    What worked all of that time had no more than a CPU in the program's either.
+    """
+    return min(cpu_ns / span_ns, max(1.0, cpu_ns / looked_ns))
 
 
 def _figures(measure: CommandMeasure, values: Mapping[str, Sequence[float]]) -> list[Metric]:

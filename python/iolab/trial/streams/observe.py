@@ -337,8 +337,14 @@ def _foreign(seen: Observed) -> Iterator[Passed]:
         heads = head_bytes(seen.measure.protocol, point.address, beside)
         passed_bytes = seen.counted.frames(ref, "tx_bytes") - heads * seen.counted.frames(ref, "tx_packets")
         if passed_bytes > sent_bytes * (1 + FOREIGN_RATIO) + spare_bytes:
-            factor = 8 * NS_PER_S / max(1, seen.span_ns)
+            factor = 8 * NS_PER_S / max(1, seen.span_ns, _counted_ns(seen.counted))
             yield Passed(ref, passed_bytes * factor, sent_bytes * factor)
+
+
+def _counted_ns(counted: Counted) -> int:
+    """Return the time between the counters before and after: the programs ran for a part of it [ns]."""
+    before, after = (one.reading.observations for one in (counted.before, counted.after))
+    return after[-1].end_ns - before[0].begin_ns if before and after else 0
 
 
 def _sent_again(seen: Observed, pair: Pair, flow: FlowReport) -> int:

@@ -10,6 +10,7 @@ from iolab.record.verdict import Limit, Verdict
 from iolab.statements.places import AtMachine, AtPort
 from iolab.statements.programs import OneAfterTheOther, OwnProgramRan, OwnThreadRan
 from iolab.statements.streams import NearlyBusy, NoSingleThread
+from iolab.trial.programs.measure import _of_time
 from iolab.trial.programs.verdict import Line, Ran, ServiceRan, judge
 
 S = 1_000_000_000
@@ -181,3 +182,10 @@ def test_a_service_that_worked_too_is_named_beside_the_limit() -> None:
     found = judge((OWN,), (), {"": busy}, (10 * S, 14 * S), (ServiceRan("web", "far", 0.66, 0.6, 1),))
     assert (found.limit, found.place) == (Limit.WORKER, AtMachine(machine="near"))
     assert OwnProgramRan(program="web", machine="far", cpus_ratio=0.66) in found.seen
+
+
+def test_a_service_that_worked_all_of_the_time_used_one_cpu_and_no_more() -> None:
+    """Its time is counted from before the program until after it."""
+    assert _of_time(4_400_000_000, 4_000_000_000, 4_400_000_000) == 1.0
+    assert _of_time(3_600_000_000, 4_000_000_000, 4_400_000_000) == 0.9
+    assert _of_time(8_800_000_000, 4_000_000_000, 4_400_000_000) == 2.0
