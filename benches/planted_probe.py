@@ -69,6 +69,7 @@ class Port:
         self._ready_ns = time.time_ns()
         self._slices: dict[int, list[int]] = {}
         self._sent: dict[tuple[bytes, ...], int] = {}
+        self._acknowledged: dict[tuple[bytes, ...], int] = {}
         self._flight = flight
         self._flight_bytes = 0
 
@@ -130,13 +131,14 @@ class Port:
         if (found := tcp_of(head, size)) is None:
             return
         connection, end, acknowledged, _ = found
-        if outgoing:
-            known = self._sent.get(connection, end)
-            self._sent[connection] = end if (end - known) % (1 << 32) < 1 << 31 else known
+        if not outgoing:
+            self._acknowledged[connection[1], connection[0], connection[3], connection[2]] = acknowledged
             return
-        sent = self._sent.get((connection[1], connection[0], connection[3], connection[2]))
-        if sent is not None and (ahead := (sent - acknowledged) % (1 << 32)) < 1 << 31:
-            self._flight_bytes = max(self._flight_bytes, ahead)
+        known = self._sent.get(connection, end)
+        self._sent[connection] = end if (end - known) % (1 << 32) < 1 << 31 else known
+        if connection in self._acknowledged:
+            ahead = (self._sent[connection] - self._acknowledged[connection]) % (1 << 32)
+            self._flight_bytes = max(self._flight_bytes, ahead if ahead < 1 << 31 else 0)
 
 
 class Process:
