@@ -44,6 +44,8 @@ HELD_RATIO = 0.5
 """From which part of the busy time on a window, or a buffer, is the limit."""
 SLOW_RATIO = 0.7
 """A reader that ran or waited for a CPU so much of the time, while its window was closed, does not read in time."""
+SEGMENT_BYTES = 1448
+"""A window for less lets nothing through: the reader has a full buffer before it."""
 READY_RATIO = 0.9
 """A thread that ran or waited for a CPU so much of the time had none left."""
 WAITING_RATIO = 0.1
@@ -223,7 +225,8 @@ def _slow_reader(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
     tcp, reader = flow.tcp, flow.receiver
     if tcp is None or reader is None or _small_window(flow) or tcp.receiver_limited_ratio < HELD_RATIO:
         return None
-    if reader.run_ratio + reader.wait_ratio < SLOW_RATIO:
+    closed = tcp.receiver_window_bytes < SEGMENT_BYTES
+    if reader.run_ratio + reader.wait_ratio < (HELD_RATIO if closed else SLOW_RATIO):
         return None
     if reader.wait_ratio >= WAITING_RATIO:
         return _starved(reader, [one for one in (flow.sender, reader) if one is not None], seen)

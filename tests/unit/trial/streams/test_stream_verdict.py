@@ -159,3 +159,6 @@ def test_a_window_that_a_slow_reader_closes_is_the_reader_s_doing() -> None:
         reader = replace(FAR, run_ratio=run, wait_ratio=wait)
         verdict = judge(seen(flow(tcp=closed, receiver=reader, received_bps=1e8)))
         assert (verdict.limit, verdict.place) == (limit, AtMachine(machine="far"))
+    shut = replace(closed, receiver_window_bytes=0)
+    half = replace(FAR, run_ratio=0.4, wait_ratio=0.15)
+    assert judge(seen(flow(tcp=shut, receiver=half, received_bps=1e8))).limit is Limit.CPU
