@@ -62,7 +62,10 @@ Question = Callable[[FlowSeen, StreamSeen], Verdict | None]
 
 
 def judge(seen: StreamSeen) -> Verdict:
-    """Return what limited a stream trial: of several flows the commonest limit, with what the others say."""
+    """Return what limited a stream trial: of several flows the commonest limit, with what the others say.
+
+    A flow that had what was asked for was not held back: it says nothing against the limit of the others.
+    """
     found = [(flow, judge_flow(flow, seen)) for flow in seen.flows]
     if len(found) == 1:
         return found[0][1]
@@ -80,7 +83,8 @@ def judge(seen: StreamSeen) -> Verdict:
         for limit, place in alike
         if alike[limit, place] is not most
     )
-    if doubt is None and others and 2 * len(most) <= len(found):
+    held_back = sum(verdict.limit is not Limit.RATE for _, verdict in found)
+    if doubt is None and len(most) < held_back and 2 * len(most) <= held_back:
         doubt = OtherFlows(limits=others)
     return replace(most[0], seen=seen_of_all, doubt=doubt)
 

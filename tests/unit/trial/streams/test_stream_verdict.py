@@ -162,3 +162,12 @@ def test_a_window_that_a_slow_reader_closes_is_the_reader_s_doing() -> None:
     shut = replace(closed, receiver_window_bytes=0)
     half = replace(FAR, run_ratio=0.4, wait_ratio=0.15)
     assert judge(seen(flow(tcp=shut, receiver=half, received_bps=1e8))).limit is Limit.CPU
+
+
+def test_a_flow_that_had_what_was_asked_for_leaves_no_doubt_on_the_limit_of_another() -> None:
+    """The way back is not shaped, and reached its rate."""
+    shaped = flow(shapers=(LAB_SHAPER,), received_bps=96e6, intended_bps=200e6)
+    back = flow(name="far->near", source="far", target="near", intended_bps=200e6, received_bps=200e6)
+    verdict = judge(seen(shaped, back))
+    assert (verdict.limit, verdict.doubt) == (Limit.SHAPER, None)
+    assert judge(seen(back, replace(back, name="near->far"))).doubt is None
