@@ -1,12 +1,14 @@
 """Job files that users write, run as iolab runs them: what fio opens for writing and executes.
 
-Usage: python benches/fio_canaries.py COUNT [FIO [SEED]]. Needs root, strace and a free loop device. Takes mutated job
-files (benches/fio_jobs.py), puts keys into each that lead to a canary file, a canary device and a canary program, which
-`replace` leaves to iolab, and runs those that iolab accepts with strace, COUNT of them, without anything that confines
-fio. Prints what touches anything but the measured file and the folder of logs, and counts at the end; exits with 1
-where there is any.
+Usage: python benches/fio_canaries.py COUNT [FIO [SEED [confined]]]. Needs root, strace and free loop devices. Takes
+mutated job files (benches/fio_jobs.py), puts keys into each that lead to a canary file, a canary device and a canary
+program, which `replace` leaves to iolab, and runs those that iolab accepts with strace, COUNT of them: without anything
+that confines fio, or, with `confined`, by an agent as in a trial, on a loop device. Prints what opens for writing,
+executes or changes anything but the measured file and the folder of logs, be it in vain, and counts at the end; exits
+with 1 where there is any.
 """
 
+import os
 import random
 import re
 import subprocess
@@ -15,17 +17,28 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from fio_jobs import CANARY_KEYS, PATHS, REGION, WORKERS, job_text, measure_of
 
+from iolab.agent.client import Agent, Refused
+from iolab.agent.transport import AGENT_ENV, find_agent
+from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.disk.job_file import JobFileError, read_job
 from iolab.trial.disk.job_keys import REPLACEABLE
 from iolab.trial.disk.section_runs import run_problems, runs_of
 
 LEFT = tuple(sorted(REPLACEABLE & {*CANARY_KEYS}))
 """Keys that are left to iolab."""
+
+
+def loop_device(file: Path) -> str:
+    """Attach a loop device to a file and return it."""
+    losetup = ("losetup", "--find", "--show", str(file))
+    return subprocess.run(losetup, capture_output=True, text=True, check=True).stdout.strip()
 
 
 class Canaries:
@@ -38,8 +51,7 @@ class Canaries:
         self.disk.write_bytes(random.Random(1).randbytes(1 << 20))
         self.program.write_text(f"#!/bin/sh\necho ran >> {self.flag}\n")
         self.program.chmod(0o755)
-        losetup = ("losetup", "--find", "--show", str(self.disk))
-        self.device = subprocess.run(losetup, capture_output=True, text=True, check=True).stdout.strip()
+        self.device = loop_device(self.disk)
         self._before = self._state()
 
     def _state(self) -> tuple[object, ...]:
@@ -96,23 +108,37 @@ def touches(trace: str, allowed: Sequence[str]) -> Iterator[str]:
             yield line
 
 
-def main(count: int, fio: str, seed: int) -> int:
+def main(count: int, fio: str, seed: int, *, confined: bool) -> int:
     """Run COUNT accepted job files, traced. Returns the exit code."""
     results: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name, ThreadPoolExecutor(WORKERS) as pool:
-        canaries = Canaries(Path(name))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        canaries = Canaries(folder)
         try:
             found = accepted(canaries, seed, count)
-            for kind, lines in pool.map(lambda item: traced(fio, item, Path(name)), found):
+            for kind, lines in ran_confined(fio, folder, found) if confined else ran(fio, folder, found):
                 results[kind] += 1
                 results["touches"] += len(lines)
                 for line in lines:
                     print(line, flush=True)
+                if not results["done"] + results["failed"] & 1023:
+                    print(dict(results), flush=True)
             results["canaries touched"] = int(canaries.touched())
         finally:
             canaries.remove()
-    print(f"{count} job files ran: {dict(results)}")
+    print(f"{count} job files ran{' confined' if confined else ''}: {dict(results)}")
     return 1 if results["touches"] or results["canaries touched"] else 0
+
+
+Items = Iterator[tuple[int, str]]
+Results = Iterator[tuple[str, list[str]]]
+
+
+def ran(fio: str, folder: Path, found: Items) -> Results:
+    """Run job files as a user of this host would."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        yield from pool.map(lambda item: traced(fio, item, folder), found)
 
 
 def accepted(canaries: Canaries, seed: int, count: int) -> Iterator[tuple[int, str]]:
@@ -169,11 +195,103 @@ def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str
     return ended, [f"{line}\n{text!r}" for line in bad]
 
 
+# Confined -----------------------------------------------------------------------------------------------------
+
+CLONES = ("clone", "clone3", "fork", "vfork")
+BORN = re.compile(rf"^([0-9]+) +(?:<\.\.\. )?(?:{'|'.join(CLONES)})\b.* = ([0-9]+)$")
+BEGUN = re.compile(r"^([0-9]+) +execveat\(")
+PATIENCE_MS = 10_000
+PROCESS = "canary"
+
+
+@dataclass(slots=True)
+class Trace:
+    """What strace writes of an agent and all that it starts."""
+
+    path: Path
+    read_bytes: int = 0
+
+    def of_program(self) -> str:
+        """Return what the program did that the agent started since the last call: after its execveat, with children."""
+        with self.path.open("rb") as file:
+            file.seek(self.read_bytes)
+            data = file.read()
+        self.read_bytes += len(data)
+        family: set[str] = set()
+        lines: list[str] = []
+        for line in data.decode(errors="replace").split("\n"):
+            pid = line.split(" ", 1)[0]
+            if pid in family:
+                lines.append(line)
+            if (begun := BEGUN.match(line)) and not family:
+                family.add(begun[1])
+            if (born := BORN.match(line)) and born[1] in family:
+                family.add(born[2])
+        assert family, "the trace has no program"
+        return re.sub(" {2,}", " ", "\n".join(lines))  # results are aligned
+
+
+@contextmanager
+def traced_agent(folder: Path) -> Iterator[tuple[Agent, Trace]]:
+    """Start an agent with strace."""
+    trace, script = Trace(folder / "agent.trace"), folder / "agent"
+    calls = ",".join((TRACED, *CLONES))
+    script.write_text(
+        f'#!/bin/sh\nexec strace -f --seccomp-bpf -qq -e trace={calls} -o {trace.path} {find_agent()} "$@"\n'
+    )
+    script.chmod(0o755)
+    os.environ[AGENT_ENV] = str(script)
+    with open_agent() as agent:
+        yield agent, trace
+
+
+def ran_confined(fio: str, folder: Path, found: Items) -> Results:
+    """Run job files by an agent, as a trial does."""
+    target = folder / "target"
+    target.write_bytes(bytes(REGION))
+    device = loop_device(target)
+    try:
+        with traced_agent(folder) as (agent, trace):
+            for item in found:
+                yield traced_confined(fio, item, folder, device, agent, trace)
+    finally:
+        subprocess.run(("losetup", "--detach", device), check=True)
+
+
+def traced_confined(
+    fio: str, item: tuple[int, str], folder: Path, device: str, agent: Agent, trace: Trace
+) -> tuple[str, list[str]]:
+    """Run one job file confined, and return how it ended and what it touched, or tried to."""
+    number, text = item
+    logs = folder / f"{number}.logs"
+    measure = measure_of(text, *LEFT)
+    logs.mkdir()
+    bad: list[str] = []
+    ended = "done"
+    job = read_job(text, measure.fio.replace if measure.fio else ())
+    for run in runs_of(job, measure, device, str(logs)):
+        argv = (fio, "--output-format=json+", "--eta=never", "-")
+        reaches = {"devices": [device], "folders": [str(logs)]}
+        agent.start(PROCESS, argv, stdin=run.text, confined=reaches)
+        try:
+            ended = ended if agent.wait(PROCESS, PATIENCE_MS).exit_status == 0 else "failed"
+        except Refused:
+            ended = "failed"
+            agent.call("process.stop", {"id": PROCESS, "signal": "KILL"})
+        exists = f'{Path(device).parent}", 0700) = -1 EEXIST'
+        bad += touches(trace.of_program(), (device, f"{logs}/", "/dev/null", exists))
+    for path in logs.iterdir():
+        path.unlink()
+    logs.rmdir()
+    return ended, [f"{line}\n{text!r}" for line in bad]
+
+
 if __name__ == "__main__":
     sys.exit(
         main(
             int(sys.argv[1]) if len(sys.argv) > 1 else 100,
             sys.argv[2] if len(sys.argv) > 2 else "/usr/bin/fio",
             int(sys.argv[3]) if len(sys.argv) > 3 else 1,
+            confined=sys.argv[4:] == ["confined"],
         )
     )

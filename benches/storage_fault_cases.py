@@ -1,14 +1,22 @@
-"""The cases of storage_faults.py: a lab each, what is done to it while fio is under way, and the codes that name it."""
+"""The cases of storage_faults.py: a lab each, what is done to it while fio is under way, and what must be reported."""
 
 import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+VOLUME = f"faulty{os.environ.get('STORAGE_FAULTS_LAB', '')}"
+"""Of this lab alone: all labs of a host have one /var/tmp and one /dev."""
 FIO = "size: 16M, fio: {each: 60s, blocks: [64K], depths: [8], access: [write]}"
+READS = FIO.replace("write", "read")
+SHORT_READS = FIO.replace("60s", "3s").replace("[write]", "[read, write]")
+VERIFIES = r'size: 16M, fio: {job: "[v]\nrw=write\nbs=64k\ndirect=1\nverify=crc32c\nrate=2m\n"}'
+"""Writes for 8 s, then reads everything and compares."""
+SLOW = FIO.replace("60s", "40s")
 LAB = """title: Storage faults
 lab:
   machines:
@@ -19,11 +27,31 @@ measure:
   it: {{kind: disk, program: fio, on: pc2, {fio}}}
 """
 SAN = "san: {ends: [pc2.eth0, pc3.eth0]}"
-VOLUME = "faulty"
 GUEST = "kind: vm, accel: tcg, memory: 384M"
+SSH_HOST = "pc6: {kind: host, ssh: pc6}"
 MOVED_BYTES = 20 << 20
 """On the links of a lab: more than to log in and to fill the disk takes."""
+FILE, DOOR = Path(f"/var/tmp/iolab-{VOLUME}"), Path(f"/run/iolab-{VOLUME}.door")
+"""Of the volume, and of its FUSE export where that is in these namespaces."""
+STORE_BYTES = 96 << 20
 Inject = Callable[[], None]
+
+
+def processes(name: str, word: bytes = b"") -> list[int]:
+    """Return the processes of a name that have a word on their command line or in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # others end meanwhile
+            if (process / "comm").read_text().strip() != name:
+                continue
+            if word in (process / "cmdline").read_bytes() + (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
+def fio_runs() -> bool:
+    """Whether fio measures: what fills the disk prints no JSON."""
+    return bool(processes("fio", b"json+"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,60 +62,53 @@ class Case:
     lab: str
     inject: Inject
     codes: tuple[str, ...]
-    """Any of which names it rightly."""
-    is_under_way: Callable[[], bool]
+    """Any of which names it rightly; empty: the trial must not fail."""
+    culprit: str = ""
+    """The server that must be named, as CODE of MACHINE; empty: none."""
+    is_under_way: Callable[[], bool] = fio_runs
     """Whether the trial's program works on the disk."""
     limit_s: float = 30.0
     on_ssh: bool = False
     delay_s: float = 1.0
     """From when it is under way to the fault [s]."""
-    store: str = ""
-    """Options of mkfs.ext4 for a file system of its own below the volume; empty: the host's."""
-
-    def wrapped(self, folder: Path) -> list[str]:
-        """Return the words before the command that runs."""
-        if not self.store:
-            return []
-        image = folder / "image"
-        with image.open("wb") as blank:
-            blank.truncate(96 << 20)
-        subprocess.run(["mkfs.ext4", "-q", *self.store.split(), str(image)], check=True)
-        script = 'mount "$0" /var/tmp && chmod 1777 /var/tmp && exec "$@"'
-        return ["unshare", "--mount", "sh", "-c", script, str(image)]
+    has_store: bool = False
+    """Whether /var/tmp is a small file system of its own."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """Scripts that stand before programs of these names."""
 
 
-def fio_runs() -> bool:
-    """Whether fio measures: what fills the disk prints no JSON."""
-    return bool(processes("fio", b"json+"))
+# What is seen and done from outside ---------------------------------------------------------------------------
 
 
-def links_carry() -> bool:
-    """Whether so many bytes went over the links of the lab: a guest's programs are not seen from outside."""
+def links_carry(more_than_bytes: int = MOVED_BYTES) -> bool:
+    """Whether so many bytes went over a link of the lab: a guest's programs are not seen from outside."""
+    spaces = {
+        (process / "ns/mnt").readlink(): process
+        for process in Path("/proc").glob("[0-9]*")
+        if (process / "ns/mnt").exists()
+    }
+    named = [str(one) for process in spaces.values() for one in (process / "root/run/netns").glob("iolab*")]
+    script = 'cat /proc/*/net/dev 2>/dev/null; for one; do nsenter --net="$one" cat /proc/net/dev; done'
+    shown = subprocess.run(
+        ["sh", "-c", script, "sh", *named], capture_output=True, text=True, check=False
+    ).stdout
+    lines = [
+        line.split(":", 1)
+        for line in shown.splitlines()
+        if ":" in line and line.split(":")[0].strip() != "lo"
+    ]
+    counts = [words.split() for _, words in lines]
+    return max((int(words[0]) + int(words[8]) for words in counts), default=0) > more_than_bytes
+
+
+def guest_writes() -> bool:
+    """Whether a guest's hypervisor has written more than what fills the disk."""
     total = 0
-    names = subprocess.run(["ip", "netns"], check=False, capture_output=True, text=True).stdout.split()
-    for prefix in ([], *(["ip", "netns", "exec", name] for name in names if name.startswith("iolab"))):
-        lines = subprocess.run(
-            [*prefix, "cat", "/proc/net/dev"], check=False, capture_output=True, text=True
-        ).stdout.splitlines()
-        counts = [
-            line.split(":", 1)[1].split()
-            for line in lines
-            if ":" in line and " lo:" not in f" {line.strip()}"
-        ]
-        total = max(total, *(int(one[0]) + int(one[8]) for one in counts), 0) if counts else total
+    for pid in processes("qemu-system-x86", b"/pc2/"):
+        with contextlib.suppress(OSError):
+            lines = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+            total = max(total, int(lines["write_bytes"]))
     return total > MOVED_BYTES
-
-
-def processes(name: str, word: bytes = b"") -> list[int]:
-    """Return the processes of a name that have a word on their command line or in their environment."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # other processes of this computer end meanwhile
-            if (process / "comm").read_text().strip() != name:
-                continue
-            if word in (process / "cmdline").read_bytes() + (process / "environ").read_bytes():
-                found.append(int(process.name))
-    return found
 
 
 def send(number: signal.Signals, name: str, word: bytes = f"iolab-{VOLUME}".encode()) -> Inject:
@@ -102,91 +123,293 @@ def send(number: signal.Signals, name: str, word: bytes = f"iolab-{VOLUME}".enco
     return inject
 
 
+def pause(name: str) -> Inject:
+    """Return what stops a server twice, for less than it takes to call it silent, and lets it go on."""
+
+    def inject() -> None:
+        for _ in range(2):
+            send(signal.SIGSTOP, name)()
+            time.sleep(15)
+            send(signal.SIGCONT, name)()
+            time.sleep(3)
+
+    return inject
+
+
+def cut_short() -> None:
+    """Leave one MiB of the volume's file."""
+    os.truncate(FILE, 1 << 20)
+
+
+def detach() -> None:
+    """Give the loop device back, which the kernel does once its last user has closed it."""
+    shown = subprocess.run(
+        ["losetup", "-n", "-O", "NAME,BACK-FILE"], capture_output=True, text=True, check=True
+    )
+    (line,) = (line for line in shown.stdout.splitlines() if f"iolab-{VOLUME}" in line)
+    subprocess.run(["losetup", "-d", line.split()[0]], check=True)
+
+
+def change_data() -> None:
+    """Write something else over the first MiB, and drop what caches above have of it."""
+    with FILE.open("r+b") as file:
+        file.write(bytes(range(256)) * 4096)
+        os.fsync(file.fileno())
+    if DOOR.exists():
+        with DOOR.open("rb") as door:
+            os.fsync(door.fileno())
+            os.posix_fadvise(door.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def take_space() -> None:
+    """Give the volume's blocks back to its file system, and take all that it has free, while fio stands."""
+    send(signal.SIGSTOP, "fio", b"json+")()
+    punch = ["fallocate", "--punch-hole", "--offset", "0", "--length", str(32 << 20), str(FILE)]
+    subprocess.run(punch, check=True)
+    with FILE.with_name("others").open("wb") as others, contextlib.suppress(OSError):
+        while True:
+            others.write(bytes(1 << 16))
+            others.flush()
+    send(signal.SIGCONT, "fio", b"json+")()
+
+
+def nothing() -> None:
+    """What fails does so by itself."""
+
+
+# Labs ---------------------------------------------------------------------------------------------------------
+
+
 def lab(machines: str, *, links: str = "", volume: str = "", fio: str = FIO) -> str:
     """Return an experiment."""
-    return LAB.format(machines=machines, links=links, volume=volume, fio=fio)
+    text = LAB.format(machines=machines, links=links, volume=volume, fio=fio)
+    return text.replace("faulty", VOLUME)
 
 
-def by_user(protocol: str, *, ssh: bool) -> str:
+def by_user(protocol: str, *, ssh: bool = False, fio: str = FIO) -> str:
     """Return a lab in which QEMU's storage daemon speaks a protocol, or opens a file."""
     at = ", on: pc6" if ssh else ""
     machines = [f"pc2: {{kind: netns{at}, disks: [{{volume: faulty, via: user}}]}}"]
-    if ssh:
-        machines.append("pc6: {kind: host, ssh: pc6}")
+    machines += [SSH_HOST] if ssh else []
     if protocol == "fuse":
-        return lab("\n    ".join(machines), volume=", on: pc6" if ssh else "")
+        return lab("\n    ".join(machines), volume=at, fio=fio)
     machines.append(f"pc3: {{kind: netns{at}}}")
-    return lab("\n    ".join(machines), links=SAN, volume=f", on: pc3, export: {protocol}")
+    return lab("\n    ".join(machines), links=SAN, volume=f", on: pc3, export: {protocol}", fio=fio)
 
 
-def by_hypervisor(protocol: str) -> str:
+def by_loop(fio: str) -> str:
+    """Return a lab whose disk is the volume's own file."""
+    return lab("pc2: {kind: netns, disks: [{volume: faulty}]}", fio=fio)
+
+
+def by_hypervisor(protocol: str, *, ssh: bool = False, fio: str = FIO) -> str:
     """Return a lab in which QEMU speaks a protocol for its guest."""
-    machines = (
-        f"pc2: {{{GUEST}, on: pc1, disks: [{{volume: faulty, via: hypervisor}}]}}\n"
-        "    pc1: {kind: netns}\n    pc3: {kind: netns}"
-    )
-    return lab(machines, links="san: {ends: [pc1.eth0, pc3.eth0]}", volume=f", on: pc3, export: {protocol}")
+    at = ", on: pc6" if ssh else ""
+    machines = [
+        f"pc2: {{{GUEST}, on: pc1, disks: [{{volume: faulty, via: hypervisor}}]}}",
+        f"pc1: {{kind: netns{at}}}",
+        f"pc3: {{kind: netns{at}}}",
+        *([SSH_HOST] if ssh else []),
+    ]
+    volume = f", on: pc3, export: {protocol}"
+    return lab("\n    ".join(machines), links="san: {ends: [pc1.eth0, pc3.eth0]}", volume=volume, fio=fio)
 
 
-def by_kernel(protocol: str, target: str) -> str:
+def by_kernel(protocol: str, target: str, *, ssh: bool = False, fio: str = FIO) -> str:
     """Return a lab in which a guest's kernel speaks a protocol to a target on a namespace, or on another guest."""
-    machines = f"pc2: {{{GUEST}, disks: [{{volume: faulty, via: kernel}}]}}\n    pc3: {{{target}}}"
-    return lab(machines, links=SAN, volume=f", on: pc3, export: {protocol}")
+    at = ", on: pc6" if ssh else ""
+    machines = [
+        f"pc2: {{{GUEST}{at}, disks: [{{volume: faulty, via: kernel}}]}}",
+        f"pc3: {{{target}{at}}}",
+        *([SSH_HOST] if ssh else []),
+    ]
+    return lab("\n    ".join(machines), links=SAN, volume=f", on: pc3, export: {protocol}", fio=fio)
 
+
+def in_guest(*, ssh: bool = False, more: str = "", fio: str = FIO) -> str:
+    """Return a lab with a guest on whose disk QEMU has the volume's file."""
+    machines = f"pc2: {{{GUEST}{', on: pc6' if ssh else ''}, disks: [{{volume: faulty}}]{more}}}"
+    at = ", on: pc6" if ssh else ""
+    return lab(f"{machines}\n    {SSH_HOST}" if ssh else machines, volume=at, fio=fio)
+
+
+def service(script: str) -> str:
+    """Return a service of a guest that does what cannot be done to it from outside."""
+    return f", services: {{fault: {{run: [sh, -c, {script!r}], ready: {{prints: ready}}}}}}"
+
+
+NODE = "/dev/iolab-faulty"
+BREAKS = (
+    f"echo ready; modprobe dm-mod; until disk=$(readlink -f {NODE}) && [ -b $disk ]; do sleep 0.1; done;"
+    " size=$(blockdev --getsz $disk); echo 0 $size linear $disk 0 | dmsetup create --noudevsync broken;"
+    f" ln -sf /dev/mapper/broken {NODE}; node=$(readlink -f /dev/mapper/broken);"
+    " until set -- $(cat /sys/block/${node##*/}/stat) && [ $7 -gt 40960 ]; do sleep 0.1; done;"
+    " dmsetup suspend --nolockfs broken; echo 0 $size error | dmsetup load broken; dmsetup resume broken; sleep 600"
+)
+"""Puts device-mapper on a disk, then answers every request with an error, once 20 MiB were written."""
+DISABLES = (
+    "echo ready; until set -- $(cat /sys/block/loop0/stat) && [ $7 -gt 40960 ]; do sleep 0.1; done;"
+    " echo 0 >/sys/kernel/config/nvmet/subsystems/*/namespaces/1/enable; sleep 600"
+)
+"""Takes the namespace of an NVMe/TCP target away, once 20 MiB were written."""
+BLKDEBUG = (
+    '[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "20480"\nonce = "off"\n\n'
+    '[inject-error]\nevent = "write_aio"\nerrno = "5"\nsector = "20480"\nonce = "off"\n'
+)
+"""Rules of QEMU's blkdebug: what touches the eleventh MiB gets EIO."""
+ON_BLKDEBUG = {
+    "qemu-nbd": '#!/bin/sh\nset -- "$@"\nfor file; do :; done\n'
+    "exec /usr/bin/qemu-nbd --image-opts $(echo \"$@\" | sed 's/--format raw//; s#[^ ]*$##')"
+    ' "driver=raw,file.driver=blkdebug,file.config=$(dirname "$0")/blkdebug,file.image.driver=file'
+    ',file.image.filename=$file"\n',
+    "qemu-storage-daemon": "#!/bin/bash\n"
+    'debugged="driver=raw,file.driver=blkdebug,file.config=$(dirname "$0")/blkdebug"\n'
+    "exec /usr/bin/qemu-storage-daemon "
+    '"${@/driver=file,filename=/$debugged,file.image.driver=file,file.image.filename=}"\n',
+}
+"""QEMU's programs with blkdebug below what they serve. Its events come from the format above it: raw."""
+BROKEN = {"blkdebug": BLKDEBUG, **ON_BLKDEBUG}
 
 SILENT, FAILED = "disk-server-silent", "disk-server-failed"
-HANGS, DIES = signal.SIGSTOP, signal.SIGKILL
-HOW = {"hangs": HANGS, "dies": DIES}
-TARGETS = {"iscsi": "tgtd", "nbd": "qemu-nbd"}
+HOW = {"is stopped": signal.SIGSTOP, "is killed": signal.SIGKILL}
+TARGETS = {"iscsi": ("tgtd", "iscsi-target of pc3"), "nbd": ("qemu-nbd", "nbd-server of pc3")}
+DAEMON = ("qemu-storage-da", "storage-daemon of pc2")
+PLACES = {"here": False, "on an ssh host": True}
+LOST_GUEST = (SILENT, FAILED, "agent-was-lost", "several-failures")
 
 
-def _user_cases() -> Iterator[Case]:
-    for place, ssh in (("here", False), ("on an ssh host", True)):
-        for protocol in ("iscsi", "nbd", "fuse"):
-            servers = {"storage daemon": "qemu-storage-da"}
-            if protocol in TARGETS:
-                servers["target"] = TARGETS[protocol]
-            for server, program in servers.items():
-                for how, number in HOW.items():
+def _servers() -> Iterator[Case]:
+    """Give what stops and kills each server of each protocol."""
+    for place, ssh in PLACES.items():
+        for how, number in HOW.items():
+            for protocol in ("iscsi", "nbd", "fuse"):
+                servers = {"storage daemon": DAEMON}
+                servers |= {"target": TARGETS[protocol]} if protocol in TARGETS else {}
+                for server, (program, culprit) in servers.items():
                     yield Case(
                         f"{protocol}, via user, {place}: {server} {how}", by_user(protocol, ssh=ssh),
-                        send(number, program), (SILENT, FAILED), fio_runs, on_ssh=ssh,
+                        send(number, program), (SILENT, FAILED), culprit, on_ssh=ssh,
                     )  # fmt: skip
+            for protocol, (program, culprit) in TARGETS.items():
+                yield Case(
+                    f"{protocol}, via hypervisor, {place}: target {how}", by_hypervisor(protocol, ssh=ssh),
+                    send(number, program), (SILENT, FAILED), culprit, links_carry, on_ssh=ssh,
+                )  # fmt: skip
+                yield Case(
+                    f"{protocol}, via kernel, {place}: target in a namespace {how}",
+                    by_kernel(protocol, "kind: netns", ssh=ssh),
+                    send(number, program), (SILENT, FAILED), culprit, links_carry, on_ssh=ssh,
+                )  # fmt: skip
+            for protocol in ("iscsi", "nvme-tcp", "nbd"):
+                yield Case(
+                    f"{protocol}, via kernel, {place}: target's guest {how}", by_kernel(protocol, GUEST, ssh=ssh),
+                    send(number, "qemu-system-x86", b"/pc3/"), LOST_GUEST, "guest-kernel of pc3", links_carry,
+                    on_ssh=ssh,
+                )  # fmt: skip
+            yield Case(
+                f"file, via hypervisor, {place}: the guest itself {how}", in_guest(ssh=ssh),
+                send(number, "qemu-system-x86", b"/pc2/"), LOST_GUEST, "guest-kernel of pc2", guest_writes,
+                on_ssh=ssh,
+            )  # fmt: skip
 
 
-def _guest_cases() -> Iterator[Case]:
-    for protocol, program in TARGETS.items():
-        for how, number in HOW.items():
-            yield Case(
-                f"{protocol}, via hypervisor: target {how}", by_hypervisor(protocol), send(number, program),
-                (SILENT, FAILED), links_carry,
-            )  # fmt: skip
-            yield Case(
-                f"{protocol}, via kernel, to a namespace: target {how}", by_kernel(protocol, "kind: netns"),
-                send(number, program), (SILENT, FAILED), links_carry,
-            )  # fmt: skip
-    for protocol in ("iscsi", "nvme-tcp", "nbd"):
-        for how, number in HOW.items():
-            yield Case(
-                f"{protocol}, via kernel, to a guest: target's guest {how}", by_kernel(protocol, GUEST),
-                send(number, "qemu-system-x86", b"/pc3/"), (SILENT, FAILED), links_carry,
-            )  # fmt: skip
-    for how, number in HOW.items():
+def _errors() -> Iterator[Case]:
+    """Give disks that return errors, other data, or nothing any more."""
+    failed = ("disk-io-failed",)
+    yield Case("loop: file cut short", by_loop(READS), cut_short, failed)
+    yield Case("iscsi, via user: file cut short", by_user("iscsi", fio=READS), cut_short, failed)
+    for protocol in ("fuse", "nbd"):
+        text = by_user(protocol, fio=READS)
+        yield Case(f"{protocol}, via user: blkdebug", text, nothing, failed, delay_s=0, programs=BROKEN)
+    for via, text in (
+        ("hypervisor", by_hypervisor("nbd", fio=READS)),
+        ("kernel", by_kernel("nbd", "kind: netns", fio=READS)),
+    ):
         yield Case(
-            f"local, via hypervisor: the guest {how}",
-            lab(f"pc2: {{{GUEST}, disks: [{{volume: faulty}}]}}"),
-            send(number, "qemu-system-x86", b"/pc2/"), (SILENT, FAILED, "agent-was-lost", "several-failures"), guest_io,
+            f"nbd, via {via}: blkdebug",
+            text,
+            nothing,
+            failed,
+            is_under_way=links_carry,
+            delay_s=0,
+            programs=BROKEN,
+        )
+    broken = in_guest(more=f", install: [dmsetup]{service(BREAKS)}")
+    yield Case(
+        "file, via hypervisor: dm-error in the guest", broken, nothing, failed, "", guest_writes, delay_s=0
+    )
+    disabled = by_kernel("nvme-tcp", GUEST + service(DISABLES))
+    yield Case(
+        "nvme-tcp, via kernel: namespace disabled", disabled, nothing, failed, "", links_carry, delay_s=0
+    )
+    gone = ("disk-detached", "disk-reattached")  # another lab may get the same loop device at once
+    yield Case("loop: detached", by_loop(SHORT_READS), detach, gone)
+    for protocol in ("iscsi", "nbd", "fuse"):
+        text = by_user(protocol, fio=SHORT_READS)
+        yield Case(f"{protocol}, via user: loop device detached", text, detach, gone)
+    full = ("disk-store-full",)
+    yield Case("loop: no space below", by_loop(FIO), take_space, full, has_store=True)
+    for protocol in ("iscsi", "nbd", "fuse"):
+        yield Case(
+            f"{protocol}, via user: no space below", by_user(protocol), take_space, full, has_store=True
+        )
+    yield from _other_data()
+
+
+def _other_data() -> Iterator[Case]:
+    wrong = ("disk-data-wrong",)
+    labs = {
+        "loop": by_loop(VERIFIES),
+        **{f"{one}, via user": by_user(one, fio=VERIFIES) for one in ("iscsi", "nbd", "fuse")},
+    }
+    for name, text in labs.items():
+        yield Case(f"{name}: other data", text, change_data, wrong, delay_s=3)
+    for protocol in TARGETS:
+        via = {
+            "hypervisor": by_hypervisor(protocol, fio=VERIFIES),
+            "kernel": by_kernel(protocol, "kind: netns", fio=VERIFIES),
+        }
+        for name, text in via.items():
+            yield Case(
+                f"{protocol}, via {name}: other data",
+                text,
+                change_data,
+                wrong,
+                "",
+                links_carry_some,
+                delay_s=0,
+            )
+
+
+def links_carry_some() -> bool:
+    """Whether some MiB of the volume went over a link, before all of it did."""
+    return links_carry(4 << 20)
+
+
+def _slow() -> Iterator[Case]:
+    """Give disks that are slow and complete: none of them may fail."""
+    servers = {"iscsi": "tgtd", "nbd": "qemu-nbd", "fuse": DAEMON[0]}
+    for protocol, program in servers.items():
+        yield Case(
+            f"{protocol}, via user: paused twice for 15 s", by_user(protocol, fio=SLOW), pause(program), (),
+            limit_s=120,
+        )  # fmt: skip
+    for protocol, (program, _) in TARGETS.items():
+        yield Case(
+            f"{protocol}, via kernel: target paused twice for 15 s", by_kernel(protocol, "kind: netns", fio=SLOW),
+            pause(program), (), "", links_carry, limit_s=120,
+        )  # fmt: skip
+        yield Case(
+            f"{protocol}, via hypervisor: target paused twice for 15 s", by_hypervisor(protocol, fio=SLOW),
+            pause(program), (), "", links_carry, limit_s=120,
         )  # fmt: skip
 
 
-def guest_io() -> bool:
-    """Whether a guest's hypervisor has written more than what fills the disk."""
-    total = 0
-    for pid in processes("qemu-system-x86", b"/pc2/"):
-        with contextlib.suppress(OSError):
-            lines = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
-            total = max(total, int(lines["write_bytes"]))
-    return total > MOVED_BYTES
-
-
-CASES: tuple[Case, ...] = (*_user_cases(), *_guest_cases())
+CASES: tuple[Case, ...] = (*_servers(), *_errors(), *_slow())
+IMPOSSIBLE: Mapping[str, str] = {
+    "nvme-tcp, via user": "QEMU's storage daemon has no NVMe/TCP initiator",
+    "nvme-tcp, via hypervisor": "QEMU has no NVMe/TCP initiator",
+    "nvme-tcp, via kernel, target in a namespace": "nvmet needs its module, which guests have",
+    "fuse, via kernel or hypervisor": "a FUSE export is how user space passes a disk to its own kernel",
+}
+"""Combinations that iolab refuses, and why."""

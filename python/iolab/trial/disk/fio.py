@@ -25,7 +25,7 @@ from iolab.trial.disk.layers import look
 from iolab.trial.disk.ledger import Counted, LayerName, Ledger, rows_of, steps
 from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import Patience, Reaches, run_on_disk, worked_on
+from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S, Patience, Reaches, run_on_disk, worked_on
 from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, way_of
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
@@ -116,8 +116,10 @@ class Fio:
                 rounds = (
                     self._until_steady(jobs[0], logs) if steady else [self._round(one, logs) for one in jobs]
                 )
-        finally:
-            self._agent.call("folder.delete", {"name": FOLDER})
+        except BaseException:  # why it failed says more than why nobody could put its folder away
+            self._agent.begin("folder.delete", {"name": FOLDER}).settled_within(HUNG_LIMIT_S)
+            raise
+        self._agent.call("folder.delete", {"name": FOLDER})
         return Ran(
             figures=_steady_figures(rounds) if steady else _figures(rounds),
             proved=passes_cache(self._measure) or device_proved(device),

@@ -9,6 +9,7 @@ from iolab.agent.messages import Json
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.topology import NAME_PREFIX
 from iolab.trial.disk.own import DEFAULT_BYTES
+from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S
 
 LEAST_BYTES = 16 << 20
 """With less a program is ended by the kernel before it has begun."""
@@ -62,8 +63,10 @@ def limited(agent: Agent, memory_bytes: int | None) -> Iterator[str | None]:
         cgroup = None
     try:
         yield None if cgroup is None else cgroup.folder
-    finally:
-        agent.undo(keys=[KEY])
+    except BaseException:  # why it failed says more; what is left is undone with the lab
+        agent.begin("journal.undo", {"journal": "self", "keys": [KEY]}).settled_within(HUNG_LIMIT_S)
+        raise
+    agent.undo(keys=[KEY])
 
 
 def _made(agent: Agent, memory_bytes: int) -> Cgroup | None:

@@ -6,19 +6,25 @@ servers answer may be slow.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from iolab.agent.client import Agent, Pending, Refused
-from iolab.agent.messages import CommandResult, Json, ProcessEnded
+from iolab.agent.client import Agent, AgentLost, Pending, Refused
+from iolab.agent.messages import CommandResult, Json, Pong, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import node_of
 from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
-from iolab.statements.storage import DiskServer, DiskServerSilent, ProcessGone, ProcessStopped
+from iolab.statements.storage import (
+    DiskServer,
+    DiskServerFailed,
+    DiskServerSilent,
+    ProcessGone,
+    ProcessStopped,
+)
 from iolab.trial.disk.causes import check_attached
 from iolab.trial.disk.layers import FIND_STATISTICS
 from iolab.trial.disk.ran import CAPTURE_BYTES
@@ -32,10 +38,13 @@ END_LIMIT_S = 8.0
 """For a program to end: its grace, and what a killed one may take."""
 HUNG_LIMIT_S = 2.0
 """The same where the servers of its disk were killed; its guest was powered off then."""
+ANSWER_S = 1.0
+"""For a reply that has come already, or is not to come."""
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
-COMPLETED, IN_FLIGHT = (0, 4, 11, 15), 8
-"""Columns: reads, writes, discards and flushes that are done; requests that are under way."""
+COMPLETED, IN_FLIGHT = (2, 6, 13, 15), 8
+"""Columns: sectors read, written and discarded, and flushes done; requests in flight. A request that NVMe takes back
+from a path that is lost counts as done, though none of its sectors are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +139,7 @@ class DiskProgress:
     """How far a disk has come."""
 
     completed: tuple[int, ...]
-    """Requests done, of each kind."""
+    """Sectors and flushes done, of each kind."""
     in_flight: int
     """Requests that it has not answered."""
 
@@ -206,25 +215,52 @@ def run_on_disk(
     None: it is a command of iolab's own, with no word of a user, and runs with the rights of the agent.
 
     Raises:
-        LabUnusable: a server behind the disk does not answer, and was ended, so that nothing waits for it; or the disk
-            is not attached to its volume any more.
+        LabUnusable: a server behind the disk, or the guest that has the disk, does not answer, and was ended, so that
+            nothing waits for it; or the disk is not attached to its volume any more.
         Failed: the disk completes nothing any more, or the program does not end.
         AgentError: the agent refused it, or is gone.
     """
     disk.servers.check_attached()
     confined = None if reaches is None else asdict(reaches)
-    started = agent.start(
-        PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES, confined=confined, files=passed
-    )
     try:
-        return _result(_awaited(agent, disk, argv[0], patience, started.begin_ns))
+        started = agent.start(
+            PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES, confined=confined, files=passed
+        )
+    except AgentLost as error:
+        raise _lost(disk, argv[0], patience, error) from error
+    try:
+        return _result(_awaited(_Asking(agent, disk, argv[0], patience), started.begin_ns))
     except LabUnusable:
         _stop(agent, 0, HUNG_LIMIT_S)
         raise
+    except AgentLost as error:
+        raise _lost(disk, argv[0], patience, error) from error
     except BaseException:  # also where the run is interrupted: its lab could not be taken down beside it
         # One that waits for the disk cannot even be killed: its end is the disk's business then.
         _stop(agent, END_GRACE_MS, END_LIMIT_S)
         raise
+
+
+def _lost(disk: WorkedOn, program: str, patience: Patience, error: AgentLost) -> Failed | AgentLost:
+    """Return why the agent beside a disk is gone: its guest has ended; a host's is lost for reasons of its own."""
+    silent = disk.servers.ask(patience.ask_ms) if disk.guest is not None else ()
+    if not silent:
+        return error
+    first = silent[0]
+    disk.servers.end(first.server)
+    failure = DiskServerFailed(
+        program=program,
+        machine=disk.machine,
+        server=first.server.about,
+        condition=first.condition,
+        output=str(error),
+    )
+    return LabUnusable(failure, _guests(disk))
+
+
+def _guests(disk: WorkedOn) -> frozenset[str]:
+    """Return the guest on which something waits for a disk for ever."""
+    return frozenset() if disk.guest is None else frozenset({disk.guest})
 
 
 def _stop(agent: Agent, grace_ms: int, limit_s: float) -> None:
@@ -233,20 +269,80 @@ def _stop(agent: Agent, grace_ms: int, limit_s: float) -> None:
         agent.begin("process.stop", asked).settled_within(limit_s)
 
 
-def _awaited(agent: Agent, disk: WorkedOn, program: str, patience: Patience, begin_ns: int) -> ProcessEnded:
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """An agent beside a disk on which its machine may hang: no request to it is waited for longer than for the disk."""
+
+    agent: Agent
+    disk: WorkedOn
+    program: str
+    patience: Patience
+
+    def ask(self, method: str, params: Mapping[str, Json]) -> Pending:
+        """Send a request and wait for its reply.
+
+        Raises:
+            LabUnusable: the agent does not answer, for it is in a guest that hangs.
+        """
+        pending = self.agent.begin(method, params)
+        step_ns, waited_ns = 2 * self.patience.look_ms * NS_PER_MS, 0
+        while not pending.settled_within(step_ns / NS_PER_S):
+            waited_ns += step_ns
+            if waited_ns < self.patience.still_ns:
+                continue
+            silent = self.disk.servers.ask(self.patience.ask_ms)
+            if silent:
+                raise _silent(self.disk, self.program, silent[0], waited_ns, None)
+            if waited_ns > 2 * self.patience.still_ns:
+                break
+        return pending
+
+    def now_ns(self) -> int:
+        """Return the agent's monotonic time [ns]."""
+        return self.ask("agent.ping", {}).read(Pong, ANSWER_S).now_ns
+
+    def ended(self) -> ProcessEnded | None:
+        """Wait until the next look at the disk; None: the program goes on."""
+        pending = self.ask("process.wait", {"id": PROCESS, "timeout_ms": self.patience.look_ms})
+        try:
+            return pending.read(ProcessEnded, ANSWER_S)
+        except Refused as error:
+            if not error.is_deadline:
+                raise
+            return None
+
+    def path(self) -> str:
+        """Return where the disk's statistics are; empty: nowhere."""
+        argv = ["sh", "-c", FIND_STATISTICS, self.disk.node]
+        return self.ask("command.run", {"argv": argv}).read(CommandResult, ANSWER_S).stdout.strip()
+
+    def progress(self, path: str) -> DiskProgress | None:
+        """Return what a disk has completed; None: it is gone, or nothing counts it."""
+        try:
+            return (
+                progress_of(self.ask("setting.read", {"path": path}).result(ANSWER_S)["value"])
+                if path
+                else None
+            )
+        except Refused:
+            return None
+
+
+def _awaited(asking: _Asking, begin_ns: int) -> ProcessEnded:
     """Wait for the program's end. Raises LabUnusable, Failed, AgentError."""
+    disk, program, patience = asking.disk, asking.program, asking.patience
     watchdog, path = Watchdog(patience, begin_ns), ""
     while True:
-        ended = _ended(agent, disk, program, patience)
+        ended = asking.ended()
         if ended is not None:
             return ended
-        path = path or agent.run(("sh", "-c", FIND_STATISTICS, disk.node)).stdout.strip()
-        now_ns = agent.ping()
-        watchdog.look(now_ns, _progress(agent, path))
+        path = path or asking.path()
+        now_ns = asking.now_ns()
+        watchdog.look(now_ns, asking.progress(path))
         if watchdog.is_to_ask(now_ns):
             silent = disk.servers.ask(patience.ask_ms)
-            now_ns = agent.ping()
-            watchdog.look(now_ns, _progress(agent, path))  # it may have completed something meanwhile
+            now_ns = asking.now_ns()
+            watchdog.look(now_ns, asking.progress(path))  # it may have completed something meanwhile
             found = watchdog.answered(now_ns, silent)
             if found is not None:
                 raise _silent(disk, program, found, now_ns - watchdog.moved_ns, watchdog.progress)
@@ -274,15 +370,7 @@ def _silent(
         still_ns=still_ns,
         in_flight=progress.in_flight if progress is not None else 0,
     )
-    return LabUnusable(failure, frozenset() if disk.guest is None else frozenset({disk.guest}))
-
-
-def _progress(agent: Agent, path: str) -> DiskProgress | None:
-    """Return what a disk has completed; None: it is gone, or nothing counts it."""
-    try:
-        return progress_of(agent.call("setting.read", {"path": path})["value"]) if path else None
-    except Refused:
-        return None
+    return LabUnusable(failure, _guests(disk))
 
 
 def progress_of(text: str) -> DiskProgress | None:
@@ -292,36 +380,6 @@ def progress_of(text: str) -> DiskProgress | None:
         return None
     numbers = [int(word) for word in words]
     return DiskProgress(tuple(numbers[at] for at in COMPLETED if at < len(numbers)), numbers[IN_FLIGHT])
-
-
-def _ended(agent: Agent, disk: WorkedOn, program: str, patience: Patience) -> ProcessEnded | None:
-    """Wait until the next look; None: the program goes on.
-
-    Raises:
-        LabUnusable: the agent does not answer, for it is in a guest that hangs.
-    """
-    pending = agent.begin("process.wait", {"id": PROCESS, "timeout_ms": patience.look_ms})
-    _wait_for_agent(pending, disk, program, patience)
-    try:
-        return pending.read(ProcessEnded, patience.look_ms / 1000)
-    except Refused as error:
-        if not error.is_deadline:
-            raise
-        return None
-
-
-def _wait_for_agent(pending: Pending, disk: WorkedOn, program: str, patience: Patience) -> None:
-    """Wait until an agent answers; one of a guest that hangs does not."""
-    step_ns, waited_ns = 2 * patience.look_ms * NS_PER_MS, 0
-    while not pending.settled_within(step_ns / NS_PER_S):
-        waited_ns += step_ns
-        if waited_ns < patience.still_ns:
-            continue
-        silent = disk.servers.ask(patience.ask_ms)
-        if silent:
-            raise _silent(disk, program, silent[0], waited_ns, None)
-        if waited_ns > 2 * patience.still_ns:
-            return
 
 
 def _result(ended: ProcessEnded) -> CommandResult:

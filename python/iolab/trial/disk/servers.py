@@ -160,10 +160,15 @@ def ask(site: Site, servers: Sequence[Server], timeout_ms: int) -> tuple[Silent,
     """Ask all servers at once; return those that do not answer, with what was seen of each."""
     asked = [one for server in servers for one in _questions(site, server, timeout_ms)]
     found: dict[DiskServer, Silent] = {}
+    waited_s = 0.0
     for one in asked:
         if one.server.about in found:
             continue  # its connection would only be waited for in vain
-        condition = _condition(site, one)
+        limit_s = (one.timeout_ms + (0 if one.ping == AGENT else SLACK_MS)) / 1000
+        # They were asked at the same time: while one was waited for, so were the others.
+        settled = one.pending.settled_within(max(0.0, limit_s - waited_s))
+        waited_s = waited_s if settled else max(waited_s, limit_s)
+        condition = _condition(site, one, settled=settled)
         if condition is not None:
             found[one.server.about] = Silent(one.server, condition)
     return tuple(found.values())
@@ -196,20 +201,27 @@ def _asked(
     return _Asked(server, agent.begin("command.run", params), ping, timeout_ms)
 
 
-def _condition(site: Site, one: _Asked) -> Condition | None:
+def _condition(site: Site, one: _Asked, *, settled: bool) -> Condition | None:
     """Return what was seen of a server; None: it answers, or nobody could ask."""
-    limit_s = (one.timeout_ms + (0 if one.ping == AGENT else SLACK_MS)) / 1000
-    if not one.pending.settled_within(limit_s):
-        # An agent that does not answer is a server of its own: its guest.
-        return _of_guest(site, one) if one.ping == AGENT else None
     if one.ping == AGENT:
-        return None
+        return None if settled and _is_alive(one.pending) else _of_guest(site, one)
+    if not settled:
+        return None  # the agent that was to ask does not answer: it is a server of its own, its guest
     try:
-        done = one.pending.read(CommandResult, limit_s)
+        done = one.pending.read(CommandResult, 0)
         answer = parse_own(done.stdout).answer
     except (AgentError, ValueError):
         return None
     return None if answer is None else condition_of(answer, one.ping, one.timeout_ms)
+
+
+def _is_alive(answered: Pending) -> bool:
+    """Whether a ping was answered, and not by the agent's end."""
+    try:
+        answered.result(0)
+    except AgentError:
+        return False
+    return True
 
 
 def condition_of(answer: Answer, ping: str, timeout_ms: int) -> Condition | None:

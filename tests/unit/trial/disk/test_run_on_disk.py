@@ -8,10 +8,13 @@ import pytest
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.clock import VirtualClock
+from iolab.statements.failures import Failure
 from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
 from iolab.statements.storage import (
     Condition,
+    DiskServerFailed,
     DiskServerSilent,
+    GuestKernel,
     IscsiTarget,
     NoReply,
     ProcessGone,
@@ -89,14 +92,71 @@ class Bench:
         return WorkedOn("pc2", "/dev/iolab-lun0", self.servers)
 
 
+class HungAgent(FakeAgent):
+    """An agent in memory that receives one request and never answers it: its kernel hangs then."""
+
+    hung_at = ""
+    """Method of that request, and of all that follow."""
+    ends = False
+    """Its guest ends then, instead."""
+
+    def send(self, line: str) -> None:
+        """Answer until then."""
+        if self.hung_at and f'"{self.hung_at}"' in line:
+            self.hung_at = "method"
+            if self.ends:
+                self.kill()
+            return
+        super().send(line)
+
+
+@pytest.mark.parametrize("method", ["process.wait", "command.run", "agent.ping", "setting.read"])
+def test_a_guest_that_hangs_is_named_whichever_request_it_does_not_answer(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent is waited for no longer than a disk: a thirtieth of a second here."""
+    monkeypatch.setattr("iolab.trial.disk.run_on_disk.HUNG_LIMIT_S", 0.01)
+    failure = failure_of_guest(method, NoReply(ping="ping of its agent", waited_ns=3 * S), ends=False)
+    assert isinstance(failure, DiskServerSilent)
+    assert failure.server == GuestKernel(machine="pc2")
+
+
+@pytest.mark.parametrize("method", ["process.start", "process.wait", "setting.read"])
+def test_a_guest_that_ends_is_named_whichever_request_it_does_not_answer(method: str) -> None:
+    """Its agent has gone with it."""
+    failure = failure_of_guest(method, ProcessGone(), ends=True)
+    assert isinstance(failure, DiskServerFailed)
+    assert (failure.server, failure.condition) == (GuestKernel(machine="pc2"), ProcessGone())
+    assert "the agent of pc2" in failure.output
+
+
+def failure_of_guest(method: str, condition: Condition, *, ends: bool) -> Failure:
+    """Return why a trial fails whose guest hangs, or ends, at a request."""
+    servers = FakeServers((Silent(Server(GuestKernel(machine="pc2")), condition),))
+
+    def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        return Outcome(duration_ns=HOUR_NS) if argv[0] == "fio" else Outcome(stdout=STAT)
+
+    transport = HungAgent(FakeHost(settings=Shown(STATISTICS)), programs=programs, clock=VirtualClock(now=1))
+    agent = Agent(transport, name="pc2")
+    transport.hung_at, transport.ends = method, ends
+    patience = Patience(look_ms=10, still_ns=S // 30)
+    with pytest.raises(LabUnusable) as failed:
+        run_on_disk(
+            agent, WorkedOn("pc2", "/dev/iolab-lun0", servers, "pc2"), ("fio", "-"), patience=patience
+        )
+    assert failed.value.hung == {"pc2"}
+    return failed.value.failure
+
+
 def test_done_and_waiting_requests_are_read() -> None:
-    """Merges, sectors and times are no progress."""
-    assert progress_of(STATISTICS) == DiskProgress(completed=(120, 40, 1, 5), in_flight=7)
+    """Merges and times are no progress; nor are requests that moved no sector, as those of a lost path."""
+    assert progress_of(STATISTICS) == DiskProgress(completed=(8000, 640, 8, 5), in_flight=7)
 
 
 def test_kernels_before_5_5_count_no_flushes() -> None:
     """Nor did those before 4.18 count discards."""
-    assert progress_of("120 3 8000 95 40 2 640 33 7 128 140") == DiskProgress((120, 40), 7)
+    assert progress_of("120 3 8000 95 40 2 640 33 7 128 140") == DiskProgress((8000, 640), 7)
 
 
 @pytest.mark.parametrize("text", ["", "cat: no such file", "1 2 3"])
@@ -107,7 +167,7 @@ def test_what_is_no_statistics_is_no_progress(text: str) -> None:
 
 def test_a_program_that_ends_is_given_with_its_output_and_times() -> None:
     """It took 25 s, in which the disk completed something, and no server was asked."""
-    looks = tuple(f"{number} 0 0 0 0 0 0 0 7 0 0" for number in range(60))
+    looks = tuple(f"0 0 {number} 0 0 0 0 0 7 0 0" for number in range(60))
     bench = Bench(Outcome(stdout="all", duration_ns=25 * S), looks)
     done = run_on_disk(bench.agent, bench.disk, ("fio", "-"), "[job]")
     assert (done.succeeded, done.stdout, done.end_ns - done.begin_ns) == (True, "all", 25 * S)
@@ -119,7 +179,7 @@ def test_a_server_that_does_not_answer_for_20_s_fails_the_trial_within_30_and_is
     condition: Condition,
 ) -> None:
     """It had completed something before; server, what was seen of it, and how many requests wait are stated."""
-    before = STATISTICS.replace("120", "119", 1)
+    before = STATISTICS.replace("8000", "7992", 1)
     bench = Bench(Outcome(duration_ns=HOUR_NS), (before, STATISTICS), FakeServers(silent(condition)))
     with pytest.raises(LabUnusable) as failed:
         run_on_disk(bench.agent, bench.disk, ("fio", "-"))
@@ -154,7 +214,7 @@ def test_a_disk_that_completes_a_request_every_15_s_does_not_fail_though_its_ser
     None
 ):
     """A store behind it stalls again and again: each completion begins a new count."""
-    looks = tuple(f"{second // 15} 0 0 0 0 0 0 0 7 0 0" for second in range(300))
+    looks = tuple(f"0 0 {second // 15} 0 0 0 0 0 7 0 0" for second in range(300))
     bench = Bench(Outcome(duration_ns=200 * S), looks, FakeServers(silent(SILENT)))
     assert run_on_disk(bench.agent, bench.disk, ("fio", "-")).succeeded
 

@@ -150,6 +150,17 @@ def test_only_the_server_that_does_not_answer_is_found() -> None:
     assert found.condition == NoReply(ping="iSCSI login", waited_ns=100_000_000)
 
 
+def test_a_guest_whose_agent_is_gone_does_not_answer() -> None:
+    """Its hypervisor has ended, and the channel with it: that is no reply to a ping."""
+    site = site_of("kernel", "nvme-tcp", kinds=("vm", "vm"))
+    transport = FakeAgent()
+    gone = Agent(transport)
+    transport.kill()
+    site = replace(site, agents={**site.agents, "pc3": gone}, guests={"pc3": GuestPlace("", "vm:pc3")})
+    first = ask(site, servers_of(site, "pc2", site.lab.machines["pc2"].disks[0]), 100)[0]
+    assert (first.server.about, first.condition) == (GuestKernel(machine="pc3"), ProcessGone())
+
+
 def test_a_server_that_does_not_answer_is_the_cause_whatever_a_program_reports() -> None:
     """With the program's own words."""
     failure = cause(site_of("user", "iscsi", bad=("qmp", "refused")), IO_ERROR)
