@@ -81,14 +81,14 @@ class Case:
 
 
 def links_carry(more_than_bytes: int = MOVED_BYTES) -> bool:
-    """Whether so many bytes went over a link of the lab: a guest's programs are not seen from outside."""
+    """Whether so many bytes went over a link of the lab, in namespaces of its own: guests' programs are not seen."""
     spaces = {
         (process / "ns/mnt").readlink(): process
         for process in Path("/proc").glob("[0-9]*")
         if (process / "ns/mnt").exists()
     }
     named = [str(one) for process in spaces.values() for one in (process / "root/run/netns").glob("iolab*")]
-    script = 'cat /proc/*/net/dev 2>/dev/null; for one; do nsenter --net="$one" cat /proc/net/dev; done'
+    script = 'for one; do nsenter --net="$one" cat /proc/net/dev; done'
     shown = subprocess.run(
         ["sh", "-c", script, "sh", *named], capture_output=True, text=True, check=False
     ).stdout
@@ -242,8 +242,7 @@ NODE = "/dev/iolab-faulty"
 BREAKS = (
     f"echo ready; modprobe dm-mod; until disk=$(readlink -f {NODE}) && [ -b $disk ]; do sleep 0.1; done;"
     " size=$(blockdev --getsz $disk); echo 0 $size linear $disk 0 | dmsetup create --noudevsync broken;"
-    f" ln -sf /dev/mapper/broken {NODE}; node=$(readlink -f /dev/mapper/broken);"
-    " until set -- $(cat /sys/block/${node##*/}/stat) && [ $7 -gt 40960 ]; do sleep 0.1; done;"
+    f" ln -sf /dev/dm-0 {NODE}; until set -- $(cat /sys/block/dm-0/stat) && [ $7 -gt 40960 ]; do sleep 0.1; done;"
     " dmsetup suspend --nolockfs broken; echo 0 $size error | dmsetup load broken; dmsetup resume broken; sleep 600"
 )
 """Puts device-mapper on a disk, then answers every request with an error, once 20 MiB were written."""
