@@ -72,7 +72,7 @@ class Case:
     delay_s: float = 1.0
     """From when it is under way to the fault [s]."""
     has_store: bool = False
-    """Whether /var/tmp is a small file system of its own."""
+    """Whether /var/tmp is a small file system of its own; a new one for each trial."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """Scripts that stand before programs of these names."""
 
@@ -166,10 +166,10 @@ def take_space() -> None:
     send(signal.SIGSTOP, "fio", b"json+")()
     punch = ["fallocate", "--punch-hole", "--offset", "0", "--length", str(32 << 20), str(FILE)]
     subprocess.run(punch, check=True)
-    with FILE.with_name("others").open("wb") as others, contextlib.suppress(OSError):
+    with FILE.with_name("others").open("wb") as file, contextlib.suppress(OSError):
         while True:
-            others.write(bytes(1 << 16))
-            others.flush()
+            file.write(bytes(1 << 16))
+            file.flush()
     send(signal.SIGCONT, "fio", b"json+")()
 
 
@@ -247,7 +247,8 @@ BREAKS = (
 )
 """Puts device-mapper on a disk, then answers every request with an error, once 20 MiB were written."""
 DISABLES = (
-    "echo ready; until set -- $(cat /sys/block/loop0/stat) && [ $7 -gt 40960 ]; do sleep 0.1; done;"
+    "echo ready; until for one in /sys/block/loop*/stat; do set -- $(cat $one); [ $7 -gt 40960 ] && break; done;"
+    " do sleep 0.1; done;"
     " echo 0 >/sys/kernel/config/nvmet/subsystems/*/namespaces/1/enable; sleep 600"
 )
 """Takes the namespace of an NVMe/TCP target away, once 20 MiB were written."""
