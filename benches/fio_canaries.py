@@ -169,8 +169,10 @@ def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str
         read_job(text, measure.fio.replace if measure.fio else ()), measure, str(target), str(logs)
     ):
         target.write_bytes(random.Random(number).randbytes(REGION))
-        argv = ("strace", "-f", "--seccomp-bpf", "-qq", "-e", f"trace={TRACED}", "-o", str(trace),
-                "timeout", "-s", "KILL", "10", fio, "--output-format=json+", "--eta=never", "-")  # fmt: skip
+        # fio's jobs have sessions of their own: where it is killed, they end with their process namespace.
+        argv = ("unshare", "--pid", "--fork", "--kill-child", "timeout", "-s", "KILL", "20",
+                "strace", "-f", "--seccomp-bpf", "-qq", "-e", f"trace={TRACED}", "-o", str(trace),
+                fio, "--output-format=json+", "--eta=never", "-")  # fmt: skip
         done = subprocess.run(
             argv,
             input=job.text.encode(),

@@ -30,7 +30,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storage_fault_cases import CASES, IMPOSSIBLE, STORE_BYTES, VOLUME, Case
+from storage_fault_cases import CASES, IMPOSSIBLE, STORE_BYTES, Case
+from storage_fault_labs import VOLUME
 from tests.netns.runs import trials
 from tests.netns.sshd import Network, SshHost
 
