@@ -39,7 +39,7 @@ IOLAB = Path(sys.executable).with_name("iolab")
 DEFAULT_TIMES = 5
 PATIENCE_S = 400.0
 """For a guest to boot on a busy host, and for a run to end."""
-LOOK_AGAIN_S = 0.05
+LOOK_AGAIN_S = 0.2
 GONE_S = 5.0
 """A program that was ended may take so long to go."""
 INSIDE = (
