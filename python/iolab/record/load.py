@@ -94,8 +94,8 @@ class LoadRecord:
     """Shapers on the ways."""
     unstamped_frames: int = 0
     """Frames that were sent without a stamp: counted where they arrived, and no more."""
-    foreign_frames: int = 0
-    """Frames of other traffic that came along the ways, at least."""
+    foreign_frames: int | None = 0
+    """Frames of other traffic that came along the ways, at least; None: an old record does not say."""
     drop_reasons: Mapping[Name, int] = field(default_factory=dict)
     """Packets that the whole kernel dropped meanwhile, by its name of the reason; empty where it does not tell."""
 

@@ -54,19 +54,19 @@ class LoadResult:
     """What disturbed the host meanwhile, from the stall log; nothing: a calm trial."""
     overhead_ns: int = 0
     """Time that the trial took beyond its duration [ns]."""
-    held_ns: int = 0
-    """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns];
-    0 also where that is not known."""
-    calm_frames: int = 0
+    held_ns: int | None = 0
+    """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns]; None:
+    an old record does not say. The same holds for the next ones."""
+    calm_frames: int | None = 0
     """Frames offered while none of them was held up, nor had just been, in the part of the trial at the device's limit
-    if it reached that; 0 also where that is not known."""
-    calm_lost_frames: int = 0
+    if it reached that."""
+    calm_lost_frames: int | None = 0
     """Of these, lost."""
-    excused_frames: int = 0
+    excused_frames: int | None = 0
     """Of the unsent frames, those due while the host held the sender up: they are not the generator's limit."""
     steady: Steady | None = None
     """The part of the trial in which the device was at its limit; None: it was not seen there, or nobody looked."""
-    late_frames: int = 0
+    late_frames: int | None = 0
     """Frames that came out when the trial's time was over: a queue had held them."""
 
     @property
@@ -99,7 +99,7 @@ class LoadResult:
         """Unsent frames per intended frame that no stall of the host excuses: all of them where there are many."""
         if self.unsent_ratio > EXCUSED_RATIO:
             return self.unsent_ratio
-        own_frames = max(0, self.unsent_frames - self.excused_frames)
+        own_frames = max(0, self.unsent_frames - (self.excused_frames or 0))
         return own_frames / self.intended_frames if self.intended_frames else 0.0
 
     @property
@@ -143,7 +143,7 @@ class LoadResult:
         if self.steady is None or not self.at_limit:
             return 0.0
         whole = self.steady.forwarded_frames / self.steady.share_ratio
-        beyond = max(0.0, self.forwarded_frames - self.late_frames - whole)
+        beyond = max(0.0, self.forwarded_frames - (self.late_frames or 0) - whole)
         return beyond * self.intended_fps * self.duration_ns / NS_PER_S / self.intended_frames
 
 
@@ -245,13 +245,13 @@ class Found:
     None: the strategy does not say."""
     sustained_fps: float | None = None
     """The rate at which the device forwards without end, seen at its limit [frames/s]; None: never seen there."""
-    burst_frames: int = 0
-    """Frames that it passed on beyond that in one trial, at most: a burst."""
-    queue_frames: int = 0
-    """Frames that came out after the end of one trial, at most: a queue."""
+    burst_frames: int | None = 0
+    """Frames that it passed on beyond that in one trial, at most: a burst; None: an old record does not say."""
+    queue_frames: int | None = 0
+    """Frames that came out after the end of one trial, at most: a queue; None: an old record does not say."""
     taken_up: bool = False
     """A queue or a burst took up what is above the sustained rate, and no trial was long enough to show the rest."""
-    disturbed_loads: int = 0
+    disturbed_loads: int | None = 0
     """Loads whose trial was disturbed in every re-run as well: what the host explains of the loss did not count."""
     spent_ns: int
     """Time of all trials, overhead included [ns]."""

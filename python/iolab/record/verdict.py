@@ -107,8 +107,8 @@ class Thread:
     """The CPU it is kept on, or was on before and after the trial; None: on several."""
     busy_ratio: float
     """Time that it ran, of one CPU."""
-    wait_ratio: float = 0.0
-    """Time that it was ready, and had no CPU."""
+    wait_ratio: float | None = 0.0
+    """Time that it was ready, and had no CPU; None: an old record does not say."""
     polls: Name = ""
     """The guest's card (machine.port) at which it looks for frames all the time, so that it is always busy; empty: it
     sleeps where there are none."""

@@ -40,9 +40,8 @@ def under_load(
 
 def phases(
     analysis: Analysis, measures: Sequence[str], baseline: Mapping[str, str], names: Names
-) -> Iterator[str]:
-    """Say for each phase of a disk program, at its largest block, what each cell changed against the baseline."""
-    words = names.words.summary
+) -> Iterator[tuple[str, str]]:
+    """Give the disk programs, each phase with a sentence on its cells, at its largest block, and their changes."""
     for measure in measures:
         every = analysis.estimates.of_measure(measure)
         found = [
@@ -54,21 +53,27 @@ def phases(
             part: max((of for of in found if of.dimensions.part == part), key=_block)
             for part in sorted({of.dimensions.part or "" for of in found}, key=PHASES.index)
         }
-        for part, of in largest.items():
-            changes = [
-                words.phase_cell.format(
-                    cell=names.cell(one.cell), change=numbers.change(one.ratio, one.ratio_ci, names.words)
+        for of in largest.values():
+            cells = list(every[of])
+            if len(cells) > 1:
+                by = numbers.scale(of.name, cells[0].unit, [one.mean for one in cells])
+                texts = [_phase_cell(one, by, baseline, names) for one in cells[:MOST_CELLS]]
+                listed = names.words.wire.clauses.join(texts)
+                yield (
+                    measure,
+                    names.words.summary.phase.format(
+                        measure=names.measure(measure), phase=names.component(of.dimensions), cells=listed
+                    ),
                 )
-                for one in every[of]
-                if one.ratio is not None and not is_baseline(one.cell, baseline)
-            ]
-            if changes:
-                yield words.phase.format(
-                    measure=names.measure(measure),
-                    phase=part,
-                    reference=names.cell(baseline),
-                    changes=names.words.comma.join(changes[:MOST_CELLS]),
-                )
+
+
+def _phase_cell(one: Estimate, by: numbers.Scale, baseline: Mapping[str, str], names: Names) -> str:
+    words = names.words.summary
+    value = numbers.quantity(one.mean, by, numbers.estimate_decimals(one, by), names.words)
+    if one.ratio is None or is_baseline(one.cell, baseline):
+        return words.phase_cell.format(cell=names.cell(one.cell), value=value)
+    change = numbers.change(one.ratio, one.ratio_ci, names.words)
+    return words.phase_cell_changed.format(cell=names.cell(one.cell), value=value, change=change)
 
 
 def _block(of: Quantity) -> int:

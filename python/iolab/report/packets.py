@@ -24,7 +24,7 @@ from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid
 from iolab.report.words import Words
 from iolab.statements.programs import PROGRAM_CODES
-from iolab.statements.streams import ProgramRan
+from iolab.statements.streams import AllCpusBusy, ProgramRan
 from iolab.store.records import StoredRun
 
 CALIBRATION, HOSTS = "calibration", "hosts"
@@ -200,6 +200,8 @@ def _cause(verdict: Verdict, names: Names) -> str:
         name = text.program_limit_names.get(limit, name)
     if any(clause.code in PROGRAM_CODES for clause in verdict.seen[:1]):
         name = text.own_program_limit_names.get(limit, name)
+    if any(clause.code == AllCpusBusy.code for clause in verdict.seen[:1]):
+        name = text.all_busy
     where = "" if place is None or place.code == limit else names.words.said.say(place)
     return text.limit_at.format(limit=name, place=where) if where else name
 

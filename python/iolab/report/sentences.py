@@ -176,14 +176,15 @@ def summary(
         return [names.words.summary.no_estimates]
     groups = analysis.estimates.by_metric
     under_load = dict(against_baseline.under_load(analysis, measures, baseline, names))
+    phases = list(against_baseline.phases(analysis, measures, baseline, names))
     lines = list(under_load.values())
     for measure in latency_first(analysis, measures):
         metric = analysis.leading.get(measure)
-        if measure in under_load and metric == ROUND_TRIP:
+        if (measure in under_load and metric == ROUND_TRIP) or measure in dict(phases):
+            lines += [line for of, line in phases if of == measure]
             continue
         if metric is not None and (measure, metric) in groups:
             lines.append(_extent(groups[measure, metric], names))
-    lines += against_baseline.phases(analysis, measures, baseline, names)
     lines += watch_lines(analysis, measures, names)
     lines += [path_held(measure, path, names) for measure, path in analysis.paths.items()]
     lines += [onset(found, names) for found in analysis.onsets]

@@ -207,3 +207,17 @@ def test_a_run_whose_plan_names_a_measure_otherwise_is_concluded_from() -> None:
     found = analyse(run.trials, plan)
     assert {each.measure for each in found.estimates} == {"renamed", "udp"}
     assert compare(run, replace(run, plan=plan)).only_a
+
+
+@pytest.mark.parametrize("name", ["schema-1-first-packets", "schema-2-first-packets"])
+def test_what_an_old_packet_trial_does_not_have_is_unknown(name: str) -> None:
+    """No zero: nobody had counted it."""
+    folder = GOLDEN / name
+    found = [read_packets(folder, one.key) for one in load_run(folder).trials]
+    results = [trial.result for packets in found if packets is not None for trial in packets.load_trials]
+    assert results
+    assert {(one.held_ns, one.calm_frames, one.calm_lost_frames) for one in results} == {(None, None, None)}
+    counted = name == "schema-2-first-packets"
+    assert all(
+        (one.excused_frames is not None) == (one.late_frames is not None) == counted for one in results
+    )

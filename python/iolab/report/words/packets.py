@@ -42,6 +42,8 @@ class PacketWords:
     """The same of those that are another where the program at an end of a stream was the limit."""
     own_program_limit_names: Mapping[str, str]
     """The same of those that are another of programs of the user's own."""
+    all_busy: str
+    """What limited where all CPUs were busy."""
     limited_probably: str
     """{measure} {limit} {count} {total}: the same with doubt."""
     probably: str

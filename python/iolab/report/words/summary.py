@@ -42,9 +42,11 @@ class SummaryWords:
     """Why changes have no interval."""
     no_estimates: str
     phase: str
-    """{measure} {phase} {reference} {changes}: a phase of a disk program against the baseline."""
+    """{measure} {phase} {cells}: a phase of a disk program in each cell."""
     phase_cell: str
-    """{cell} {change}"""
+    """{cell} {value}"""
+    phase_cell_changed: str
+    """{cell} {value} {change}: the same with its change against the baseline."""
     under_load: str
     """{measure} {metric} {changes}: round-trip times beside other measures, against the baseline."""
     under_load_cell: str

@@ -63,17 +63,18 @@ _RESULT = {
     "offered_frames": INTEGER,
     "forwarded_frames": INTEGER,
 }
-_LATER_IN_RESULT = {"excused_frames": 0, "late_frames": 0, "steady": None}
-_LATER_IN_TRIAL: Json = {"shapers": [], "foreign_frames": 0, "drop_reasons": {}}
+_LATER_IN_RESULT = {"excused_frames": None, "late_frames": None, "steady": None}
+_LATER_IN_TRIAL: Json = {"shapers": [], "foreign_frames": None, "drop_reasons": {}}
 _LATER_IN_FOUND = {
     "sustained_fps": None,
-    "burst_frames": 0,
-    "queue_frames": 0,
+    "burst_frames": None,
+    "queue_frames": None,
     "taken_up": False,
-    "disturbed_loads": 0,
+    "disturbed_loads": None,
 }
-_LATER_IN_THREAD = {"wait_ratio": 0.0, "polls": "", "kernel": ""}
-"""Keys that came one after the other while the schema stayed the same; before that nobody looked for what they say."""
+_LATER_IN_THREAD = {"wait_ratio": None, "polls": "", "kernel": ""}
+"""Keys that came one after the other while the schema stayed the same; before that nobody looked for what they say, so
+that their values are unknown."""
 _SHAPER = (
     "place",
     "kind",
@@ -212,7 +213,7 @@ def _load_trial(trial: Json, directions: int) -> Json:
             **{name: later[name] for name in _LATER_IN_RESULT},
             "intended_fps": trial["intended_fps"] / directions,
             "perturbations": [quoted(each) for each in trial["perturbations"]],
-            **dict.fromkeys(("held_ns", "calm_frames", "calm_lost_frames"), 0),  # not stored then
+            **dict.fromkeys(("held_ns", "calm_frames", "calm_lost_frames")),  # not stored then
         },
         "directions": directions,
         "balances": [_balance(each) for each in trial["balance"]],

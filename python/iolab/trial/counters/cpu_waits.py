@@ -75,15 +75,16 @@ def starved(
     least_ratio: float = WAITING_RATIO,
 ) -> Starved | None:
     """Return what kept a thread from its CPU; None: it did not wait so much, or no CPU is seen to be why."""
-    if waiting.wait_ratio < least_ratio:
+    wait_ratio = waiting.wait_ratio or 0.0
+    if wait_ratio < least_ratio:
         return None
     had = ThreadWaited(
         thread=waiting.name,
         place=waiting.place,
         busy_ratio=waiting.busy_ratio,
-        wait_ratio=waiting.wait_ratio,
+        wait_ratio=wait_ratio,
     )
-    ready_ratio = waiting.busy_ratio + waiting.wait_ratio
+    ready_ratio = waiting.busy_ratio + wait_ratio
     beside = neighbours(waiting, threads)
     known_ratio = waiting.busy_ratio + sum(one.busy_ratio for one in beside)
     cpu = _cpu(waiting, cpus)

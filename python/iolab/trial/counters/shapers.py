@@ -139,7 +139,7 @@ def _in_time(result: LoadResult, shaper: Shaper, late_frames: int, credit: int) 
 
 
 def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: int) -> Suspect | None:
-    excused_ns = min(result.held_ns, int(MOST_EXCUSED_RATIO * result.duration_ns))
+    excused_ns = min(result.held_ns or 0, int(MOST_EXCUSED_RATIO * result.duration_ns))
     passed_bps = shaper.passed_bps(result.duration_ns)
     kept = [rate for rate in shaper.rates_bps if AT_RATE_RATIO * passed_bps <= rate]
     rate_bps = min(kept, default=None)

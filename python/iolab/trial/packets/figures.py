@@ -175,13 +175,15 @@ def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
                 causes=worst.result.perturbations or (SenderAtItsLimit(),),
             )
         )
-    held = [record for record in asked if record.result.held_ns > TAIL_RATIO * record.result.duration_ns]
+    held_ns = [record.result.held_ns or 0 for record in asked]
+    durations_ns = [record.result.duration_ns for record in asked]
+    held = [at for at, ns in enumerate(held_ns) if ns > TAIL_RATIO * durations_ns[at]]
     if held:
-        worst = max(held, key=lambda one: one.result.held_ns / one.result.duration_ns)
+        longest = max(held, key=lambda at: held_ns[at] / durations_ns[at])
         found.append(
             LatencyDisturbed(
-                held_ns=worst.result.held_ns,
-                duration_ns=worst.result.duration_ns,
+                held_ns=held_ns[longest],
+                duration_ns=durations_ns[longest],
                 held_loads=len(held),
                 loads=len(asked),
             )
@@ -217,7 +219,7 @@ def _of_others(records: Sequence[LoadRecord]) -> Iterable[Warning]:
     damaged = [drop.frames for record in records for drop in _drops(record) if drop.reason == DAMAGED]
     if damaged:
         yield DamagedFrames(frames=sum(damaged))
-    foreign = sum(record.foreign_frames for record in records)
+    foreign = sum(record.foreign_frames or 0 for record in records)
     offered = sum(record.result.offered_frames for record in records)
     if foreign > max(FEW_FOREIGN * len(records), FOREIGN_RATIO * offered):
         yield OtherTraffic(foreign_frames=foreign, offered_frames=offered)

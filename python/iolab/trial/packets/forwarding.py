@@ -270,7 +270,9 @@ def _taken_up(found: Found, directions: int) -> tuple[Warning, ...]:
     """Return that the found rate is more than the device sustains, with what it sustains, all directions together."""
     if not found.taken_up or found.sustained_fps is None:
         return ()
-    sustained_fps, burst_frames = (each * directions for each in (found.sustained_fps, found.burst_frames))
+    sustained_fps, burst_frames = (
+        each * directions for each in (found.sustained_fps, found.burst_frames or 0)
+    )
     return (QueueTookUp(sustained_fps=sustained_fps, burst_frames=round(burst_frames)),)
 
 

@@ -159,20 +159,22 @@ def _in_stalls(result: LoadResult) -> bool:
     """
     if _too_short(result) is not None:
         return True
-    return 2 * result.calm_lost_frames * result.offered_frames <= result.lost_frames * result.calm_frames
+    calm_frames, calm_lost = result.calm_frames or 0, result.calm_lost_frames or 0
+    return 2 * calm_lost * result.offered_frames <= result.lost_frames * calm_frames
 
 
 def _too_short(result: LoadResult) -> Doubt | None:
     """Return that the calm part of a trial was too short to tell the device's loss from that of stalls."""
-    if result.calm_frames * result.loss_ratio >= FEWEST_LOST:
+    calm_frames = result.calm_frames or 0
+    if calm_frames * result.loss_ratio >= FEWEST_LOST:
         return None
-    return CalmTooShort(calm_frames=result.calm_frames, offered_frames=result.offered_frames)
+    return CalmTooShort(calm_frames=calm_frames, offered_frames=result.offered_frames)
 
 
 def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
     """Return the verdict where a shaper let no more through: it lost the rest, or its queue took that up."""
     if not result.lost_frames:
-        late = CameLate(late_frames=result.late_frames, offered_frames=result.offered_frames)
+        late = CameLate(late_frames=result.late_frames or 0, offered_frames=result.offered_frames)
         return Verdict(Limit.SHAPER, (shaped.seen, late), AtPort(port=shaped.shaper.place), shaped.doubt)
     lost = LostSomewhere(lost_frames=result.lost_frames) if worst is None else _lost(result, worst)
     doubt = shaped.doubt or (PlaceUnknown() if worst is None else None)
@@ -221,7 +223,7 @@ def _generator(result: LoadResult, seen: Evidence) -> Verdict:
 
 def _waited(result: LoadResult, threads: Sequence[Thread]) -> Doubt | None:
     """Return that a sender waited for its CPU for half as long as the frames take that it left out, or longer."""
-    wait_ratio = max((one.wait_ratio for one in threads if one.role == "generator"), default=0.0)
+    wait_ratio = max((one.wait_ratio or 0.0 for one in threads if one.role == "generator"), default=0.0)
     return GeneratorWaited(wait_ratio=wait_ratio) if 2 * wait_ratio >= result.unsent_ratio else None
 
 

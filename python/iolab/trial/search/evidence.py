@@ -36,7 +36,7 @@ def missing_frames(result: LoadResult) -> int:
 
 def explained_frames(result: LoadResult) -> float:
     """Return how many lost frames the stall log explains: those due meanwhile, and as many in a burst afterwards."""
-    return 2 * result.held_ns * result.intended_fps / NS_PER_S
+    return 2 * (result.held_ns or 0) * result.intended_fps / NS_PER_S
 
 
 def cleared(
@@ -54,9 +54,10 @@ def cleared(
     if result.unsent_frames <= held_frames + spare_frames and max(each.offered_fps for each in seen) >= load:
         result = replace(result, excused_frames=result.unsent_frames)
     at_limit = result.steady.share_ratio if result.steady is not None else 0.0
-    calm = 2 * result.calm_frames >= (at_limit or 1.0) * result.offered_frames
-    steady = calm and result.calm_lost_frames <= goal.loss_ratio * result.calm_frames
-    explained = result.lost_frames + result.late_frames <= 2 * held_frames
+    calm_frames, calm_lost = result.calm_frames or 0, result.calm_lost_frames or 0
+    calm = 2 * calm_frames >= (at_limit or 1.0) * result.offered_frames
+    steady = calm and calm_lost <= goal.loss_ratio * calm_frames
+    explained = result.lost_frames + (result.late_frames or 0) <= 2 * held_frames
     if steady and explained and not _forwards(result, known.fps, goal):
         result = replace(result, forwarded_frames=result.offered_frames, steady=None)
     return result
@@ -116,7 +117,7 @@ def limits_seen(results: Sequence[LoadResult], goal: Goal, rate_fps: float | Non
     return LimitsSeen(
         sustained_fps=sustained.fps,
         burst_frames=round(sustained.burst_frames),
-        queue_frames=max((each.late_frames for each in results if each.at_limit), default=0),
+        queue_frames=max((each.late_frames or 0 for each in results if each.at_limit), default=0),
         taken_up=sustained.exceeded_by(rate_fps, goal),
     )
 
