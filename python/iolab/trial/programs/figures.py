@@ -44,6 +44,8 @@ _BEGAN = re.compile(
     r"|(?:\A|[\s=:(\[{,;\"'|<>~])(?:[-\u2212\u2013]\.?|\.)\Z"
 )
 """What precedes a group that begins within a number, its sign included. A minus after a letter or digit is a dash."""
+_LAST_THOUSANDS = re.compile(r"0\d\d(?!\d)")
+"""Digits in threes after a blank that no number begins with: 1 000. Others, 1 234, may be two columns."""
 _DOTTED = re.compile(r"[0-9.]{0,64}\Z"), re.compile(r"[0-9.]{0,64}")
 _PARTS = re.compile(r"\.?[0-9]+(?:\.[0-9]+){2,}\.?")
 """Digits with two dots or more: a version or an address, whose parts are numbers of their own."""
@@ -187,6 +189,8 @@ def _is_cut(match: "regex.Match[str]", output: str, ended: int) -> bool:
     before = _BEGAN.search(output, max(0, begin - 4), begin)
     if before is not None:
         return not re.match(_APART, output[begin - 1]) or text[:3].isdigit()
+    if _LAST_THOUSANDS.match(text) and re.search(r"\d \Z", output[max(0, begin - 2) : begin]):
+        return True
     comma = begin > ended and output[begin - 1] == "," and output[max(0, begin - 2) : begin - 1].isdigit()
     return comma and not _asks(match, output, begin - 1)
 

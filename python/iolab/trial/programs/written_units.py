@@ -6,8 +6,11 @@ from decimal import Context, Decimal, InvalidOperation
 _TIMES = {
     spelling: Decimal(one)
     for spellings, one in (
-        (("ns", "nsec"), "1e-9"), (("us", "µs", "μs", "usec"), "1e-6"), (("ms", "msec"), "1e-3"),
-        (("s", "sec", "secs", "second", "seconds"), "1"), (("m", "min"), "60"), (("h",), "3600"),
+        (("ns", "nsec", "nanosecond", "nanoseconds"), "1e-9"),
+        (("us", "µs", "μs", "usec", "microsecond", "microseconds"), "1e-6"),
+        (("ms", "msec", "millisecond", "milliseconds"), "1e-3"),
+        (("s", "sec", "secs", "second", "seconds"), "1"), (("m", "min", "mins", "minute", "minutes"), "60"),
+        (("h", "hour", "hours"), "3600"),
     )
     for spelling in spellings
 }  # fmt: skip
@@ -22,8 +25,19 @@ _COUNTS = {"": Decimal(1), "count": Decimal(1), "1/s": Decimal(1)} | {
     for power, prefixes in enumerate(("kK", "M", "G", "T"), 1)
     for prefix in prefixes
 }
+_EVENT_RATES = {"1/s": Decimal(1)} | {
+    f"{prefix}{spelling}": Decimal(1000) ** power
+    for power, prefixes in enumerate(("kK", "M", "G"), 1)
+    for prefix in prefixes
+    for spelling in ("ops", "op/s", "ops/s", "ops/sec", "iops", "IOPS", "req/s", "pps", "qps", "tps", "rps")
+}
+"""Events per second with a letter for thousands. Without one their words are no unit: 5 ops may be a count."""
+_SHORT_BITS = {
+    f"{prefix}b{per}": prefix for prefix in ("", "k", "K", "M", "G", "T") for per in ("/s", "/sec")
+}
+"""Bits per second for some programs, bytes for others: never taken for another unit."""
 _SHARES = {"ratio": Decimal(1), "%": Decimal("0.01")}
-_FAMILIES = (_TIMES, _BIT_RATES, _SHARES, _COUNTS)
+_FAMILIES = (_TIMES, _BIT_RATES, _SHARES, _COUNTS, _EVENT_RATES)
 """Units that can be converted. Bytes are not among them: MB is 10^6 bytes for one program, 2^20 for another."""
 _BYTES = {
     f"{prefix}{spelling}{per}": f"{prefix.upper()}B{per and '/s'}"
@@ -32,7 +46,7 @@ _BYTES = {
     for per in ("", "/s", "/sec", "ps")
 }
 """Spellings of bytes and of bytes per second to one spelling of each."""
-_DISTINCT: tuple[Mapping[str, object], ...] = (_TIMES, _BIT_RATES, _SHARES, _BYTES)
+_DISTINCT: tuple[Mapping[str, object], ...] = (_TIMES, _BIT_RATES, _SHARES, _BYTES, _EVENT_RATES, _SHORT_BITS)
 """Families of which a unit is recognised after a number. A count has no unit, or a letter for thousands."""
 _ALSO_WORDS = frozenset({"m", "h"})
 """Units of time that mean something else more often."""

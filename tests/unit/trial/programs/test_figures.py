@@ -41,7 +41,7 @@ def test_a_pattern_finds_its_group() -> None:
     ("written", "unit", "number"),
     [("845.10us", "ms", 0.8451), ("1.2s", "ms", 1200.0), ("3.07ms", "ms", 3.07), ("1.5m", "s", 90.0),
      ("9.41 Gbits/sec", "bit/s", 9.41e9), ("941 Mbit/s", "Gbit/s", 0.941), ("12 MB", "MB", 12.0),
-     ("1.25k", "1/s", 1250.0)],
+     ("1.25k", "1/s", 1250.0), ("1.25Mops", "1/s", 1.25e6), ("90 minutes", "s", 5400.0)],
 )  # fmt: skip
 def test_a_number_is_given_in_the_unit_of_its_figure(written: str, unit: str, number: float) -> None:
     """Programs choose the unit by the size of the number."""
@@ -55,7 +55,9 @@ def test_a_number_is_given_in_the_unit_of_its_figure(written: str, unit: str, nu
      ("12 MB", r"(?P<value>\d+) (?P<unit>\w+)", "B"), ("1.2k", r"([\d.]+)", "1/s"),
      ("3.2MiB/s", r"([\d.]+)", "1/s"), ("3.2 MiB/s", r"([\d.]+)", "bit/s"), ("3.5%", r"([\d.]+)", "ratio"),
      ("3.5 %", r"([\d.]+)", "ratio"), ("9.41 Gbits/sec", r"([\d.]+)", "bit/s"), ("12 MB/s", r"(\d+)", "MiB/s"),
-     ("12ms", r"(\d+)", "count"), ("12 MB/s", r"(\d+)", "MB")],
+     ("12ms", r"(\d+)", "count"), ("12 MB/s", r"(\d+)", "MB"), ("3.2 Gb/s", r"([\d.]+)", "B/s"),
+     ("3 minutes", r"(\d+)", "s"), ("12 milliseconds", r"(\d+)", "s"), ("5 Mops", r"(\d+)", "1/s"),
+     ("5 kIOPS", r"(\d+)", "count"), ("5 Mb/s", r"(\d+)", "bit/s")],
 )  # fmt: skip
 def test_a_number_of_another_unit_is_no_figure(written: str, pattern: str, unit: str) -> None:
     """It would be wrong by thousands, and look right; what MB means differs between programs."""
@@ -71,6 +73,9 @@ def test_a_word_behind_a_number_that_is_no_other_time_is_left_alone() -> None:
     assert found("3 s apart", pattern=r"(\d+)", unit="count") == (3.0,)
     assert found("12 ms of it", pattern=r"(\d+)", unit="steps") == (12.0,)
     assert found("12.5 MB/sec", pattern=r"([\d.]+)", unit="MB/s") == (12.5,)
+    assert found("5 ops", pattern=r"(\d+)", unit="count") == (5.0,)
+    assert found("5 IOPS", pattern=r"(\d+)", unit="1/s") == (5.0,)
+    assert found("12 345", pattern=r"(\d+)$", unit="count") == (345.0,)
     assert found("99% 12ms", pattern=r"(\d+)%", unit="%") == (99.0,)
 
 
@@ -85,7 +90,8 @@ def test_a_percentage_is_scaled_to_a_ratio() -> None:
      ("x 1.5e+06 ops", r"\+(\d+)"), ("drift -5", r"(\d+)"), ("drift=-5", r"(\d+)"), ("drift -5", r"-(\d+)"),
      ("drift \u22125", r"(\d+)"), ("12.5", r"(\d+)"), ("12.5", r"\.(\d+)"), ("12.5", r"^(\d)"), ("1_000", r"^(\d+)"),
      ("1'234", r"^(\d+)"), ("1\u202f234", r"(\d+)$"), ("0x1f", r"^(\d)"), ("took .5", r"(\d+)"), ("1,5 ms", r"^(\d+)"),
-     ("12\uff13", r"([0-9]+)"), ("rate 1,234", r"rate (\d+)\D"), ("1.234.567", r"^(\d+)")],
+     ("12\uff13", r"([0-9]+)"), ("rate 1,234", r"rate (\d+)\D"), ("1.234.567", r"^(\d+)"),
+     ("1 000 000", r"(\d+)$")],
 )  # fmt: skip
 def test_a_pattern_that_cuts_a_number_is_an_error(output: str, pattern: str) -> None:
     """The part would look like a figure, and be wrong by any factor."""
