@@ -104,8 +104,11 @@ def short_lines(trials: Sequence[TrialRecord], named: Names, settings: Collectio
     found = [one for one in values(trials) if one.setting in settings]
     alike: dict[tuple[str, str, str], dict[str, None]] = {}
     for each in found:
-        cells = _listed([named.cell(cell) for cell in each.cells], MOST_CELLS, named)
-        where = comma.join(filter(None, (_listed(each.places, MOST_PLACES, named), cells)))
+        where = _listed(each.places, MOST_PLACES, named)
+        if len(each.cells) == 1:
+            where = words.in_cell.format(where=where, cell=named.cell(each.cells[0]))
+        elif each.cells:
+            where = words.in_cells.format(where=where, count=len(each.cells))
         alike.setdefault((each.setting, each.value, where), {})[named.measure(each.measure)] = None
     every = {named.measure(each.measure) for each in found}
     lines: dict[str, list[str]] = {}

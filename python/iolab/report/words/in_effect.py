@@ -20,6 +20,10 @@ class InEffectWords:
     """{shown} {more}: a list that is cut."""
     at: str
     """{value} {where}"""
+    in_cell: str
+    """{where} {cell}: places in one of the cells."""
+    in_cells: str
+    """{where} {count}: places in some of the cells."""
     of_measures: str
     """{measures} {where}: places of some of the measures."""
     line: str
