@@ -15,6 +15,8 @@ IDLE_TIMES = 3.0
 """Of the frames of a burst: for a longer pause the time between bursts is written, not frame times."""
 LINE_EXTRA_BYTES = 24
 """Of a frame on a line beyond the bytes that are counted: checksum, preamble and gap."""
+MOST_TOGETHER = 4
+"""Cells in one sentence; more have a sentence each."""
 MOST_CELLS = 12
 """Cells that a sentence tells one by one."""
 NS_PER_S = 1e9
@@ -81,9 +83,11 @@ def watch_lines(analysis: Analysis, measures: Sequence[str], names: Names) -> It
         most = max((one.bytes for one in passed), default=0.0)
         for direction in dict.fromkeys(one.direction for one in passed if one.bytes >= BUSIEST_SHARE * most):
             own = [one for one in passed if one.direction == direction]
-            if clauses := _clauses(own, names):
-                places = {"measure": names.measure(measure), "direction": direction.replace("->", " → ")}
-                yield words.saw.format(**places, cells=words.clauses.join(clauses))
+            clauses = _clauses(own, names)
+            places = {"measure": names.measure(measure), "direction": direction.replace("->", " → ")}
+            together = [words.clauses.join(clauses)] if 0 < len(clauses) <= MOST_TOGETHER else clauses
+            for cells in together:
+                yield words.saw.format(**places, cells=cells)
 
 
 def _clauses(own: Sequence[Passed], names: Names) -> list[str]:

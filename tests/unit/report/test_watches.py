@@ -68,6 +68,14 @@ def test_a_sentence_says_how_frames_followed_each_other_in_each_cell() -> None:
     assert list(watch_lines(analyse(records, plan), ["tcp"], names_of(plan, EN))) == [SAID]
 
 
+def test_more_than_four_cells_have_a_sentence_each() -> None:
+    """One sentence of twelve cells is a wall of text."""
+    records, plan = watched(6)
+    said = list(watch_lines(analyse(records, plan), ["tcp"], names_of(plan, EN)))
+    assert len(said) == 6
+    assert said[1] == "TCP, pc0.eth0 → line.p0: pacer 100: one frame every 121 µs."
+
+
 def test_many_cells_of_one_pattern_are_told_together() -> None:
     """A sentence stays short; the table has every cell."""
     records, plan = watched(20)
