@@ -69,11 +69,16 @@ def phases(
 
 def _phase_cell(one: Estimate, by: numbers.Scale, baseline: Mapping[str, str], names: Names) -> str:
     words = names.words.summary
-    value = numbers.quantity(one.mean, by, numbers.estimate_decimals(one, by), names.words)
+    value = _written(one, by, names)
     if one.ratio is None or is_baseline(one.cell, baseline):
         return words.phase_cell.format(cell=names.cell(one.cell), value=value)
     change = numbers.change(one.ratio, one.ratio_ci, names.words)
     return words.phase_cell_changed.format(cell=names.cell(one.cell), value=value, change=change)
+
+
+def _written(one: Estimate, by: numbers.Scale, names: Names) -> str:
+    text = numbers.quantity(one.mean, by, numbers.estimate_decimals(one, by), names.words)
+    return numbers.at_least(text, one.bounds > 0, names.words)
 
 
 def _block(of: Quantity) -> int:
@@ -90,10 +95,7 @@ def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str
     if below is None:
         return ""
     by = numbers.scale(ROUND_TRIP.name, one.unit, [one.mean, below.mean])
-    value, value_there = (
-        numbers.quantity(each.mean, by, numbers.estimate_decimals(each, by), names.words)
-        for each in (one, below)
-    )
+    value, value_there = (_written(each, by, names) for each in (one, below))
     own = {name: label for name, label in one.cell.items() if name in touched}
     rest = names.cell(one.cell, without=touched)
     words = names.words.summary

@@ -119,9 +119,14 @@ def _figures(
     units = [tables.head(word, by.unit, named.words) for word in (text.mean, text.min, text.max)]
     ends = [tables.head(f"{text.interval}, {end}", by.unit, named.words) for end in (text.min, text.max)]
     heads = (*map(named.factor, factors), *units, *ends, text.n, tables.head(text.change, "%", named.words))
+    bounded = any(each.bounds for each in estimates)
+    heads += (named.words.packets.limited_by,) if bounded else ()
     part = named.component(quantity.dimensions) if quantity.dimensions.part is not None else ""
     name = f"{named.measure(shown.measure)} {part or named.metric(quantity)}"
-    return name, heads, [_row(each, factors, by, named.words) for each in estimates]
+    rows = [_row(each, factors, by, named.words) for each in estimates]
+    if bounded:
+        rows = [(*row, _bound(each, named.words)) for row, each in zip(rows, estimates, strict=True)]
+    return name, heads, rows
 
 
 def _row(each: Estimate, factors: Sequence[str], by: numbers.Scale, words: Words) -> Row:
@@ -131,6 +136,13 @@ def _row(each: Estimate, factors: Sequence[str], by: numbers.Scale, words: Words
         change = words.table.incomparable_names.get(each.apart, each.apart)
     figures = (value * by.factor for value in (each.mean, each.min, each.max))
     return (*(each.cell.get(factor, "") for factor in factors), *figures, *ends, float(each.n), change)
+
+
+def _bound(each: Estimate, words: Words) -> Cell:
+    """Say that the figures of a row are only lower bounds, and what limited them; None: they are not."""
+    if not each.bounds:
+        return None
+    return numbers.at_least(tables.limits(each.limited_by, words), bounded=True, words=words)
 
 
 def _value(text: str) -> Cell:

@@ -4,12 +4,15 @@ import io
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from html import unescape
 from xml.etree import ElementTree as ET
 
 import pytest
 from tests.unit.report.conftest import Made
 
+from iolab.analysis import analyse
+from iolab.record.metric import Metrics
 from iolab.report import formats as report
 from iolab.report import spreadsheet
 from iolab.report.markup import PukiWiki
@@ -110,6 +113,31 @@ def test_a_workbook_has_a_sheet_per_table_with_units_in_its_heads_and_numbers_be
     assert [row[at] for row in rows] == pytest.approx([each.mean / 1e9 for each in own])
     assert all(len(sheet) <= 31 for sheet in found)
     assert len(found["trials"]) - 1 == len(run.trials)
+
+
+def test_a_lower_bound_is_named_in_the_workbook(made: Made) -> None:
+    """A number alone would look as if the device had been the limit."""
+    run, _, experiment = made
+
+    def by_line(metrics: Metrics) -> Metrics:
+        return Metrics(
+            replace(one, limited_by="line" if one.name == "received_bps" else "") for one in metrics
+        )
+
+    trials = tuple(
+        replace(one, result=replace(one.result, metrics=by_line(one.result.metrics)))
+        if one.measure == "tcp" and one.cell["links.lan.mtu"] == "9000"
+        else one
+        for one in run.trials
+    )
+    run = replace(run, trials=trials)
+    heads, *rows = sheets((run, analyse(run.trials, run.plan), experiment))["TCP received rate"]
+    assert heads[-1] == "limited by"
+    mtu = heads.index("MTU")
+    assert {(str(row[mtu]), row[-1] == "≥\u00a0the line") for row in rows} == {
+        ("9000", True),
+        ("1500", False),
+    }
 
 
 def test_the_same_run_makes_the_same_workbook(made: Made) -> None:
