@@ -8,7 +8,7 @@ from tests.unit.trial.disk.fio_outputs import direction, measure
 from iolab.experiment.machines import Disk
 from iolab.record.metric import Metric
 from iolab.trial.disk.figures import metrics_of
-from iolab.trial.disk.fio_jobs import RAMP_MS, Job, jobs_of, uncounted_bytes
+from iolab.trial.disk.fio_jobs import RAMP_MS, Job, JobSection, jobs_of, uncounted_bytes
 from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, merged, parse_fio
 
 MIXED = Job("mixed", 4096, 32, "")
@@ -50,6 +50,7 @@ def test_every_combination_is_a_run_of_its_own() -> None:
         "filename=/mnt/file",
     } <= set(first)
     assert "allow_file_create=0" in first
+    assert all(job.random for job in jobs)
 
 
 def test_behind_a_door_no_random_place_comes_twice() -> None:
@@ -111,6 +112,19 @@ def test_a_report_gives_each_direction_its_rate_and_latency() -> None:
         "block_bytes": 4096,
         "depth": 32,
     }
+
+
+@pytest.mark.parametrize(
+    ("job", "leads"),
+    [(Job("read", 4096, 1, "", random=True), "disk_operations_per_s"), (Job("read", 4096, 1, ""), "disk_bytes_per_s"),
+     (Job("", 0, None, "", sections=(JobSection("job", 1, random=True),)), "disk_operations_per_s")],
+)  # fmt: skip
+def test_what_stands_for_random_access_is_operations_and_for_sequential_access_bytes(
+    job: Job, leads: str
+) -> None:
+    """The first metric of a trial does."""
+    (reads,) = accesses_of(job, parse_fio(report(1000, 0, jobname="1")))
+    assert next(iter(metrics_of([figure_of(merged([reads, reads]))]))).name == leads
 
 
 def test_rounds_are_merged_by_adding_counts_never_by_averaging_percentiles() -> None:

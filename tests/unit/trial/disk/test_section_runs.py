@@ -49,6 +49,7 @@ def test_fio_gets_what_iolab_has_read_and_never_the_names() -> None:
     (job,) = runs("[global]\nbs=4k\n[some name]\nrw=randread\n[b]\n[c]\nwait_for=b\n")
     assert "some name" not in job.text
     assert own_lines(job)[:3] == ["bs=4k", "rw=randread", "size=67108864"]
+    assert [one.random for one in job.sections] == [True, False, False]
     assert "wait_for=2" in own_lines(job)
     assert {"filename=/dev/x", "allow_file_create=0", "verify_state_save=0", "new_group=1"} <= set(
         job.text.splitlines()
