@@ -34,7 +34,7 @@ BOUNDS = (
     "ci_low_fps", "ci_high_fps", "search_min_fps", "search_mean_fps", "search_max_fps", "forwarded_bps_l1",
     "loss_ratio", "search_seconds", "load_trials", "perturbed_trials",
 )  # fmt: skip
-SHORT_BOUNDS = ("forwarded_strict_fps", "lower_fps", "upper_fps")
+SHORT_BOUNDS = ("with_burst_fps", "forwarded_strict_fps", "lower_fps", "upper_fps")
 LATENCIES = ("latency_p50_ns", "latency_p99_ns")
 CPUS = ("thread_cpu_ratio", "cpu_busy_ratio", "host_cpu_ratio")
 MOST_OPEN = 24

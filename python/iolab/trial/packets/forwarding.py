@@ -179,14 +179,17 @@ def _metrics(
     rates = {
         "forwarded_fps": found.rate_fps or unknown,
         "forwarded_strict_fps": _strict_fps(found) or unknown,
-        "lower_fps": found.lower_fps or unknown,
-        "upper_fps": found.upper_fps,
-        "conditional_fps": found.conditional_fps,
-        "sustained_fps": found.sustained_fps if found.taken_up else None,
-        "with_burst_fps": found.robust_fps if found.taken_up else None,
     }
-    if found.interval_fps is not None and not found.taken_up:  # that of the rate with the burst
-        rates["ci_low_fps"], rates["ci_high_fps"] = found.interval_fps
+    if found.taken_up:
+        rates |= {"sustained_fps": found.sustained_fps, "with_burst_fps": found.robust_fps}
+    else:  # with a burst these are of the rate with it
+        rates |= {
+            "lower_fps": found.lower_fps or unknown,
+            "upper_fps": found.upper_fps,
+            "conditional_fps": found.conditional_fps,
+        }
+        if found.interval_fps is not None:
+            rates["ci_low_fps"], rates["ci_high_fps"] = found.interval_fps
     if len(found.searches_fps) > 1:
         rates["search_min_fps"] = min(found.searches_fps)
         rates["search_mean_fps"] = sum(found.searches_fps) / len(found.searches_fps)
