@@ -114,3 +114,8 @@ class Thread:
     sleeps where there are none."""
     kernel: Name = SENDERS
     """The machine whose kernel, and CPUs, it is on."""
+
+    @property
+    def waited(self) -> float:
+        """Return the time that it waited, as far as that is known."""
+        return self.wait_ratio or 0.0

@@ -75,7 +75,7 @@ def starved(
     least_ratio: float = WAITING_RATIO,
 ) -> Starved | None:
     """Return what kept a thread from its CPU; None: it did not wait so much, or no CPU is seen to be why."""
-    wait_ratio = waiting.wait_ratio or 0.0
+    wait_ratio = waiting.waited
     if wait_ratio < least_ratio:
         return None
     had = ThreadWaited(

@@ -55,7 +55,7 @@ def guest_verdict(
         thread=busiest.name,
         machine=machine,
         busy_ratio=busiest.busy_ratio,
-        wait_ratio=busiest.wait_ratio or 0.0,
+        wait_ratio=busiest.waited,
     )
     return Verdict(Limit.HOP, (lost, waited), worst.place)
 

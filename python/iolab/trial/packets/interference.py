@@ -54,7 +54,7 @@ def wait_ratio(kernel: str, records: Sequence[LoadRecord]) -> float:
         for one in record.threads:
             if one.kernel == kernel and one.role in DEVICE_ROLES:
                 key = (one.role, one.place, one.name)
-                waited[key] = waited.get(key, 0.0) + (one.wait_ratio or 0.0) * record.result.duration_ns
+                waited[key] = waited.get(key, 0.0) + one.waited * record.result.duration_ns
     return max(waited.values(), default=0.0) / max(1, sum(one.result.duration_ns for one in records))
 
 

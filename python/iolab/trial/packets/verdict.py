@@ -223,7 +223,7 @@ def _generator(result: LoadResult, seen: Evidence) -> Verdict:
 
 def _waited(result: LoadResult, threads: Sequence[Thread]) -> Doubt | None:
     """Return that a sender waited for its CPU for half as long as the frames take that it left out, or longer."""
-    wait_ratio = max((one.wait_ratio or 0.0 for one in threads if one.role == "generator"), default=0.0)
+    wait_ratio = max((one.waited for one in threads if one.role == "generator"), default=0.0)
     return GeneratorWaited(wait_ratio=wait_ratio) if 2 * wait_ratio >= result.unsent_ratio else None
 
 

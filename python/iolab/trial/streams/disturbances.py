@@ -105,14 +105,14 @@ def _processors(seen: StreamSeen) -> Iterator[Warning]:
 
 def _guests(seen: StreamSeen, known: Collection[str]) -> Iterator[Warning]:
     """Yield the computers on which guests waited for a CPU while work that is not of the trial had some."""
-    waiting = [one for one in seen.threads if one.role == GUEST and one.wait_ratio >= TAKEN_RATIO]
-    for one in sorted(waiting, key=lambda one: -one.wait_ratio):
+    waiting = [one for one in seen.threads if one.role == GUEST and one.waited >= TAKEN_RATIO]
+    for one in sorted(waiting, key=lambda one: -one.waited):
         cpus = seen.strangers.get(one.kernel, 0.0)
         if one.kernel in known or cpus < STRANGERS_CPUS:
             continue
         known = {*known, one.kernel}
         waited = GuestWaited(
-            machine=one.place, thread=one.name, busy_ratio=one.busy_ratio, wait_ratio=one.wait_ratio
+            machine=one.place, thread=one.name, busy_ratio=one.busy_ratio, wait_ratio=one.waited
         )
         yield CpusTaken(host=computer(one.kernel), cpus=cpus, seen=(waited,))
 

@@ -145,14 +145,14 @@ def _waiting_guest(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
         for one in seen.threads
         if one.role == GUEST
         and one.place in (flow.source, flow.target)
-        and one.wait_ratio >= WAITING_RATIO
-        and one.busy_ratio + one.wait_ratio >= READY_RATIO
+        and one.waited >= WAITING_RATIO
+        and one.busy_ratio + one.waited >= READY_RATIO
     ]
     if not short:
         return None
-    worst = max(short, key=lambda one: one.wait_ratio)
+    worst = max(short, key=lambda one: one.waited)
     said = GuestWaited(
-        machine=worst.place, thread=worst.name, busy_ratio=worst.busy_ratio, wait_ratio=worst.wait_ratio
+        machine=worst.place, thread=worst.name, busy_ratio=worst.busy_ratio, wait_ratio=worst.waited
     )
     return Verdict(Limit.CPU, (said,), AtMachine(machine=worst.place))
 
