@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use iolab_protocol::results::JournalEntry;
 use iolab_protocol::Undo;
+use nix::errno::Errno;
+use nix::fcntl::{fallocate, FallocateFlags};
 use serde::{Deserialize, Serialize};
 
 /// Who wrote a journal.
@@ -67,6 +69,8 @@ pub struct Journal {
     path: PathBuf,
     file: Option<File>,
     size_bytes: u64,
+    /// Up to where the file has room on its disk. [bytes]
+    reserved_bytes: u64,
     last_sequence: u64,
     live: Vec<JournalEntry>,
 }
@@ -75,7 +79,15 @@ impl Journal {
     /// An empty journal in `folder`; the file is made with the first change.
     pub fn new(folder: &Path, author: Author) -> Self {
         let path = file_path(folder, &author.journal());
-        Self { author, path, file: None, size_bytes: 0, last_sequence: 0, live: Vec::new() }
+        Self {
+            author,
+            path,
+            file: None,
+            size_bytes: 0,
+            reserved_bytes: 0,
+            last_sequence: 0,
+            live: Vec::new(),
+        }
     }
 
     /// Open the journal of a dead agent.
@@ -88,7 +100,15 @@ impl Journal {
         }
         let last_sequence = live.iter().map(|change| change.sequence).max().unwrap_or(0);
         let size_bytes = text.len() as u64;
-        Ok(Some(Self { author, path: path.to_owned(), file: Some(file), size_bytes, last_sequence, live }))
+        Ok(Some(Self {
+            author,
+            path: path.to_owned(),
+            file: Some(file),
+            size_bytes,
+            reserved_bytes: 0,
+            last_sequence,
+            live,
+        }))
     }
 
     /// Who wrote it.
@@ -113,7 +133,7 @@ impl Journal {
             return Ok(None);
         }
         let change = JournalEntry { sequence: self.last_sequence + 1, undo_key: undo_key.to_owned(), undo };
-        self.write(&Line::Change(change.clone()))?;
+        self.write(&Line::Change(change.clone()), self.live.len() + 1)?;
         self.last_sequence = change.sequence;
         self.live.push(change);
         Ok(Some(self.last_sequence))
@@ -122,9 +142,9 @@ impl Journal {
     /// Write down that a change is taken back.
     pub fn mark_undone(&mut self, sequence: u64) -> io::Result<()> {
         if self.live.iter().any(|change| change.sequence == sequence) {
-            self.write(&Line::Undone(sequence))?;
+            self.write(&Line::Undone(sequence), self.live.len() - 1)?;
             self.live.retain(|change| change.sequence != sequence);
-            self.compact_if_worth()?;
+            self.compact_if_worth();
         }
         Ok(())
     }
@@ -137,11 +157,13 @@ impl Journal {
         Ok(())
     }
 
-    fn write(&mut self, line: &Line) -> io::Result<()> {
+    /// Write a line, after which `live` changes are to be undone: that they are must find room, however full the disk is then.
+    fn write(&mut self, line: &Line, live: usize) -> io::Result<()> {
         if self.file.is_none() {
             self.create()?;
         }
         let text = encode(line)?;
+        self.reserve(self.size_bytes + text.len() as u64 + live as u64 * UNDONE_BYTES)?;
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
         match written {
@@ -150,6 +172,19 @@ impl Journal {
             Err(_) => self.file = None,
         }
         written
+    }
+
+    /// Have room for the file up to `bytes`; what is there stays as long as it is.
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| bytes > self.reserved_bytes) else { return Ok(()) };
+        let wanted = bytes.next_multiple_of(RESERVED_BYTES);
+        let length = i64::try_from(wanted).unwrap_or(i64::MAX);
+        match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, length) {
+            // A file system that reserves nothing takes what comes.
+            Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => self.reserved_bytes = wanted,
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(())
     }
 
     /// Make the file with its author and what is live, so that at no moment a half-made one stands under its name.
@@ -165,15 +200,15 @@ impl Journal {
         fs::rename(&draft, &self.path)?;
         File::open(self.path.parent().unwrap_or_else(|| Path::new("/")))?.sync_all()?;
         self.file = Some(file);
-        self.size_bytes = text.len() as u64;
+        (self.size_bytes, self.reserved_bytes) = (text.len() as u64, 0);
         Ok(())
     }
 
-    fn compact_if_worth(&mut self) -> io::Result<()> {
+    fn compact_if_worth(&mut self) {
         if self.size_bytes > COMPACT_BYTES && self.live.len() < COMPACT_ENTRIES {
-            self.create()?;
+            // Where a disk has no room for a second file, the first goes on.
+            let _ = self.create();
         }
-        Ok(())
     }
 }
 
@@ -197,6 +232,10 @@ fn encode(line: &Line) -> io::Result<String> {
 // Thousands of trials start and stop processes; a journal over this size with few live entries is mostly their history.
 const COMPACT_BYTES: u64 = 1 << 20;
 const COMPACT_ENTRIES: usize = 500;
+/// The longest line that says that a change is undone. [bytes]
+const UNDONE_BYTES: u64 = 32;
+/// Room is taken in pieces of this size. [bytes]
+const RESERVED_BYTES: u64 = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,60 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::{eventually, is_root, netns_exists, netns_name, state_folder, Agent, Netns};
 use serde_json::{json, Value};
+
+/// A small file system in memory, which goes with the test.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = ["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs"];
+        assert!(Command::new("mount").args(options).arg(folder.path()).status().unwrap().success());
+        Self(folder)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn what_was_changed_is_undone_and_forgotten_though_the_disk_of_the_journal_is_full() {
+    if !is_root("what_was_changed_is_undone_and_forgotten_though_the_disk_of_the_journal_is_full") {
+        return;
+    }
+    let disk = SmallDisk::mount();
+    let mut agent = Agent::start(disk.0.path());
+    let done = tempfile::tempdir().unwrap();
+    let change = |number: usize| {
+        let undo = json!({"kind": "command", "argv": ["touch", done.path().join(number.to_string())]});
+        json!({"argv": ["true"], "undo": undo, "undo_key": format!("change-{number}")})
+    };
+    for number in 0..50 {
+        agent.call("command.run", change(number));
+    }
+    // All that is left of the disk is taken.
+    let _ = std::fs::write(disk.0.path().join("filler"), vec![1; 1 << 20]);
+    let mut number = 50;
+    loop {
+        let request = agent.send("command.run", &change(number));
+        if !agent.answer(request)["error"].is_null() {
+            break;
+        }
+        number += 1;
+        assert!(number < 500, "the journal never runs out of room");
+    }
+    let report = agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!(report["failed"], json!([]), "{report}");
+    assert_eq!(std::fs::read_dir(done.path()).unwrap().count(), number);
+    assert_eq!(report["undone"], number);
+}
 
 #[test]
 fn what_cannot_be_undone_stays_in_the_journal_and_in_the_exit_status() {
