@@ -81,7 +81,7 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         status = READER_GONE
     except OSError as error:
-        complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        complain(_system_error(error, arguments))
         return ExitCode.HOST_CANNOT
     except Exception as error:
         if "IOLAB_DEBUG" in os.environ:
@@ -91,6 +91,19 @@ def _run(arguments: list[str]) -> int:
         )
         return ExitCode.HOST_CANNOT
     return _meaning(status)
+
+
+def _system_error(error: OSError, arguments: list[str]) -> str:
+    """Return what the system refused and where: the file, or else the command and the place in the code."""
+    said = error.strerror or str(error) or type(error).__name__
+    if error.filename:
+        return f"{said}: {error.filename}"
+    from iolab.parts.guard import place_of  # loads the tables of kinds, which no other message needs
+
+    if "IOLAB_DEBUG" in os.environ:
+        traceback.print_exception(error)
+    command = " ".join(["iolab", *arguments[:1]])
+    return f"running `{command}`: {said} (at {place_of(error)}); IOLAB_DEBUG=1 shows where"
 
 
 def _meaning(status: int) -> int:

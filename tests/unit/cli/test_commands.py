@@ -160,6 +160,20 @@ def test_new_refuses_what_names_no_file(name: str, capsys: pytest.CaptureFixture
     assert sorted(Path().iterdir()) == before
 
 
+def test_what_the_system_refuses_without_a_file_is_said_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ "Invalid argument" alone leads nowhere."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr("iolab.cli.main.app", refuse)
+    assert run(["doctor"]) == ExitCode.HOST_CANNOT
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("iolab: running `iolab doctor`: Invalid argument (at test_commands.py:")
+
+
 def test_cleaning_another_host_is_not_yet_possible_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 3: the host cannot do it."""
     assert run(["clean", "--host", "pc6"]) == ExitCode.HOST_CANNOT
