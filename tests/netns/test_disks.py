@@ -62,6 +62,45 @@ def test_a_lab_has_disks_by_three_ways_and_leaves_nothing(
     assert "3 ok, 0 failed, 0 invalid" in done.stdout
 
 
+TAKEN = """
+title: Taken
+lab:
+  machines: {pc2: {kind: netns}}
+  volumes: {plain: {size: 16M}}
+measure: {fill: {kind: disk, program: fio, on: pc2, size: 4M, fio: {each: 100ms, blocks: [4K], depths: [1]}}}
+factors: {path: {local: {machines.pc2.disks: [{volume: plain, fs: ext4}]}}}
+blocks: 1
+"""
+
+
+@pytest.mark.parametrize("place", ["/dev/iolab-plain", "/run/iolab-plain.mnt", "/var/tmp/iolab-plain"])
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_what_stands_where_a_disk_gets_its_name_is_named_and_stays(
+    iolab: Iolab, nothing_left: Path, tmp_path: Path, place: str, kind: str
+) -> None:
+    """Nothing of the lab is left then, and nothing of the other is removed."""
+    path, taken = tmp_path / "taken.yaml", Path(place)
+    path.write_text(TAKEN)
+    if kind == "folder":
+        taken.mkdir()
+    elif kind == "file":
+        taken.write_text("precious")
+    else:
+        taken.symlink_to(nothing_left)
+    kept = storage_state()
+    try:
+        done = iolab("run", path)
+        assert done.returncode != 0, done.stdout
+        assert f"{place} exists already (" in done.stdout + done.stderr
+        assert "remove it if no lab does" in done.stdout + done.stderr
+        assert storage_state() == kept
+        assert kind != "file" or taken.read_text() == "precious"
+        assert iolab("clean").returncode == 0
+        assert storage_state() == kept
+    finally:
+        taken.rmdir() if kind == "folder" else taken.unlink()
+
+
 FIO = """
 title: fio
 lab:

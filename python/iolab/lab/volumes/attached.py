@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Disk
-from iolab.lab.actions import FOUND, Run
+from iolab.lab.actions import Run
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value
@@ -17,10 +17,18 @@ from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, netns_of
 from iolab.lab.volumes.exports import port_of, way_of
-from iolab.lab.volumes.initiators import kernel_disk
+from iolab.lab.volumes.initiators import kernel_disk, node_link
 from iolab.lab.volumes.places import door_of, monitor_of, mount_of, node_of, volume_path
 from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES, DIRECT, lun_of, throttled
-from iolab.lab.volumes.scripts import DETACH, END_INITIATOR, MAKE_DOOR, SHOW_BACKING, SHOW_PROCESS, UNMOUNT
+from iolab.lab.volumes.scripts import (
+    DETACH,
+    END_INITIATOR,
+    MAKE_DOOR,
+    REFUSE_EXISTING,
+    SHOW_BACKING,
+    SHOW_PROCESS,
+    UNMOUNT,
+)
 
 MAKE_FILE_SYSTEM: dict[str, tuple[str, ...]] = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"),
@@ -93,11 +101,7 @@ def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) 
         actions=(
             *door,
             Run(Command(("losetup", "--find", *flags, file)), Command(("sh", "-c", DETACH, file))),
-            Run(
-                Command(("ln", "-s", "-f", FOUND, node)),
-                Command(("rm", "-f", node)),
-                find=Reading(attached, Value()),
-            ),
+            *node_link(Reading(attached, Value()), node),
         ),
         expect=tuple(
             Expectation(Reading(Command(argv), Value()), value, about) for argv, value, about in expected
@@ -126,7 +130,11 @@ def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> t
         *_node(lab, topology, disk, prefix),
         *("--export", f"type=fuse,id=door,node-name=disk,mountpoint={door},writable=on"),
     )
-    return (Run(Command(("sh", "-c", MAKE_DOOR, door)), end), Run(Command(daemon)))
+    return (
+        Run(Command(("sh", "-c", REFUSE_EXISTING, door))),
+        Run(Command(("sh", "-c", MAKE_DOOR, door)), end),
+        Run(Command(daemon)),
+    )
 
 
 def _node(lab: Lab, topology: Topology, disk: Disk, prefix: str) -> tuple[str, ...]:
@@ -164,6 +172,7 @@ def _mounted(lab: Lab, name: str, disk: Disk, prefix: str) -> Resource:
         actions=(
             *((Run(Command(("modprobe", "-q", fs))),) if guest else ()),
             Run(Command((*ZEROS_WRITTEN, *MAKE_FILE_SYSTEM[fs], node))),
+            Run(Command(("sh", "-c", REFUSE_EXISTING, place))),
             Run(
                 Command(("mkdir", "-m", "700", place)),
                 Command(("sh", "-c", UNMOUNT, place, door_of(disk.volume, prefix))),

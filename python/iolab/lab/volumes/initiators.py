@@ -24,6 +24,7 @@ from iolab.lab.volumes.kernel_scripts import (
     START_ISCSID,
 )
 from iolab.lab.volumes.places import RUN, node_of
+from iolab.lab.volumes.scripts import REFUSE_EXISTING
 
 Portal = tuple[str, int]
 """Where a target listens: address and port."""
@@ -61,13 +62,19 @@ def kernel_disk(
     actions = (
         *made.actions,
         Run(Command(("sh", "-c", AWAIT_DISK, *words))),
-        Run(
-            Command(("ln", "-s", "-f", FOUND, node)), Command(("rm", "-f", node)), find=Reading(find, Value())
-        ),
+        *node_link(Reading(find, Value()), node),
     )
     return actions, (
         Expectation(size, str(volume.size), f"size of disk {name} of {machine}"),
         Expectation(timeouts, made.timeouts, f"timeouts [s] of the session of disk {name} of {machine}"),
+    )
+
+
+def node_link(find: Reading, node: str) -> tuple[Run, Run]:
+    """Return the actions that make the symbolic link `node` to the disk that `find` reads."""
+    return (
+        Run(Command(("sh", "-c", REFUSE_EXISTING, node))),
+        Run(Command(("ln", "-s", "-n", "-T", FOUND, node)), Command(("rm", "-f", node)), find=find),
     )
 
 

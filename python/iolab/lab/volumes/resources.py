@@ -22,22 +22,28 @@ from iolab.lab.volumes.exports import export_resources, port_of, way_of
 from iolab.lab.volumes.places import FOLDER, holder_of, in_memory, node_of, volume_path
 from iolab.lab.volumes.qemu_nodes import lun_of, throttled
 
+IS_MARKED = (
+    'is_marked() { [ -f "$0" ] && [ ! -L "$0" ] && [ -O "$0" ]'
+    ' && [ "$(stat -c %d:%i "$0")" = "$(stat -c %d:%i "$0.made" 2>/dev/null)" ]; };'
+)
+"""Whether a lab made the file: `$0.made` is a second name of the same file. A symbolic link is not."""
 LOOK = (
-    f"folder={FOLDER}; began=$(sed -n 's/^btime //p' /proc/stat);"
-    ' [ -f "$0" ] && [ -O "$0" ] && [ "$(stat -c %Z "$0")" -lt "$began" ] && rm -f "$0";'
-    ' if [ -e "$0" ] || [ -L "$0" ]; then'
-    ' echo "$0 is there already: end the lab that uses it, remove the file if none does,'
-    ' or name the volume otherwise" >&2; exit 1; fi;'
+    IS_MARKED + f" folder={FOLDER}; began=$(sed -n 's/^btime //p' /proc/stat);"
+    ' is_marked && [ "$(stat -c %Z "$0")" -lt "$began" ] && rm -f "$0" "$0.made";'
+    ' for file in "$0" "$0.made"; do [ ! -e "$file" ] && [ ! -L "$file" ] || {'
+    ' echo "$file exists already ($(stat -c "%F of user %u" "$file")): end the lab that uses it,'
+    ' remove it if no lab does, or give the volume another name" >&2; exit 1; }; done;'
     ' case $(stat -f -c %T "$folder") in tmpfs|ramfs)'
     ' echo "$folder lies in memory; mount a file system of a disk there" >&2; exit 1;; esac;'
     ' room=$(($(stat -f -c "%a * %S" "$folder") * 9 / 10)); [ "$1" -le "$room" ] || {'
     ' echo "$(($1 >> 20)) MiB are wanted and $((room >> 20)) may be had in $folder'
     ' (a tenth of what is free stays free); make room there, or make the volume smaller" >&2; exit 1; }'
 )
-"""Refuses where the file cannot be made. One of ours that is older than the computer's last start is left over: the
-journal that would have taken it away was lost then."""
-MAKE = 'set -C; umask 077; : >"$0" && exec fallocate --posix --length "$1" "$0"'
-"""Makes the file, of this user alone and not through a link that somebody put there, with all its blocks."""
+"""Refuses where the file cannot be made. A marked file that is older than the last start of the host is left over: the
+journal that would have removed it was lost then."""
+MAKE = 'set -C; umask 077; : >"$0.made" && ln -T "$0.made" "$0" && exec fallocate --posix --length "$1" "$0"'
+"""Makes the file, of this user alone and not through a link that somebody put there, with all its blocks. Its first
+name is the mark, so the file is never there without it."""
 FILL = (
     'left=$(($1 - $2)); [ "$left" -le "$3" ] || left=$3; [ "$left" -gt 0 ] || exit 0;'
     ' head -c "$left" /dev/urandom | dd of="$0" bs=1M iflag=fullblock oflag=direct,seek_bytes seek="$2"'
@@ -147,7 +153,7 @@ def _volume(lab: Lab, owner: str, name: str, prefix: str) -> Resource:
         needs=kernel_dependencies(lab, kernel),
         actions=(
             Run(Command(("sh", "-c", LOOK, path, size))),  # without undo: what another made stays
-            Run(Command(("sh", "-c", MAKE, path, size)), Command(("rm", "-f", path))),
+            Run(Command(("sh", "-c", MAKE, path, size)), Command(("rm", "-f", path, f"{path}.made"))),
             *(() if in_memory(lab, volume) else _filled(path, volume.size)),
         ),
         expect=(Expectation(shown, f"{size} 600", f"size and mode of volume {name}"),),
@@ -169,7 +175,7 @@ def _disks(lab: Lab, guest: str, machine: Vm, prefix: str) -> Resource:
     links: list[Run] = []
     expect: list[Expectation] = []
     for disk, (known_by, driver) in zip(disks, seen, strict=True):
-        link = Command(("ln", "-s", "-f", FOUND, node_of(disk.volume, prefix)))
+        link = Command(("ln", "-s", "-f", "-n", "-T", FOUND, node_of(disk.volume, prefix)))
         links.append(Run(link, find=Reading(shown, BlockDevice(known_by, "node"))))
         what, size_bytes = f"volume {disk.volume} in {guest}", lab.volumes[disk.volume].size
         expect += [

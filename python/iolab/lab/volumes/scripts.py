@@ -62,6 +62,11 @@ END_INITIATOR = (
     + ' end_daemon "$0" 60; grep -qF " $0 " /proc/self/mountinfo && umount -l "$0"; rm -f "$0" "$0.pid" "$1"'
 )
 """Ends the storage daemon whose door is `$0`, and takes the door and its monitor `$1` away."""
+REFUSE_EXISTING = (
+    '[ ! -e "$0" ] && [ ! -L "$0" ] || { echo "$0 exists already ($(stat -c "%F of user %u" "$0")), and this lab did'
+    ' not make it: end the lab that uses it, remove it if no lab does, or give the volume another name" >&2; exit 1; }'
+)
+"""Comes before what makes `$0`, and has no undo: what another made is neither used nor removed."""
 MAKE_DOOR = 'set -C; umask 077; : >"$0"'
 """An empty file of this user alone; what is there already stays, and this fails."""
 DETACH = (

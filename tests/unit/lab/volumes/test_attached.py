@@ -48,10 +48,12 @@ def test_a_local_disk_is_a_loop_device_past_its_cache_with_a_name_of_its_own() -
     disk = made(lab_of("{volume: lun0}"))["disk:pc2.lun0"]
     assert lines(disk) == [
         "losetup --find --direct-io=on /var/tmp/iolab-lun0",
-        "ln -s -f {found} /dev/iolab-lun0",
+        "sh -c /dev/iolab-lun0",
+        "ln -s -n -T {found} /dev/iolab-lun0",
     ]
     assert disk.needs == ("volume:lun0",)
-    assert all(isinstance(action, Run) and action.undo is not None for action in disk.actions)
+    undone = [isinstance(action, Run) and action.undo is not None for action in disk.actions]
+    assert undone == [True, False, True]
     assert disk.expect[0].expected == str(64 << 20)
 
 
@@ -60,6 +62,7 @@ def test_a_file_system_is_made_whole_and_mounted_where_nobody_else_writes() -> N
     mount = made(lab_of("{volume: lun0, fs: ext4, mount: noatime}"))["mount:pc2.lun0"]
     assert lines(mount) == [
         "env UNIX_IO_NOZEROOUT=1 mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/iolab-lun0",
+        "sh -c /run/iolab-lun0.mnt",
         "mkdir -m 700 /run/iolab-lun0.mnt",
         "mount -t ext4 -o noatime /dev/iolab-lun0 /run/iolab-lun0.mnt",
         "chmod 700 /run/iolab-lun0.mnt",
@@ -73,17 +76,17 @@ def test_the_door_over_a_local_file_differs_from_that_over_iscsi_in_what_the_dae
     local = lines(made(lab_of("{volume: lun0, via: user}"))["disk:pc2.lun0"])
     remote = lines(made(exported)["disk:pc2.lun0"])
     assert [(one, other) for one, other in zip(local, remote, strict=True) if one != other] == [
-        (local[1], remote[1])
+        (local[2], remote[2])
     ]
-    assert "driver=file,filename=/var/tmp/iolab-lun0,node-name=disk,cache.direct=on" in local[1]
-    assert "driver=iscsi,transport=tcp,portal=198.18.0.2:3260,target=iqn.2026-01.net.iolab:lun0" in remote[1]
-    assert remote[1].startswith("nsenter --net=/run/netns/iolab-pc2 qemu-storage-daemon")
+    assert "driver=file,filename=/var/tmp/iolab-lun0,node-name=disk,cache.direct=on" in local[2]
+    assert "driver=iscsi,transport=tcp,portal=198.18.0.2:3260,target=iqn.2026-01.net.iolab:lun0" in remote[2]
+    assert remote[2].startswith("nsenter --net=/run/netns/iolab-pc2 qemu-storage-daemon")
 
 
 def test_the_daemon_of_a_door_keeps_writes_or_passes_no_flush_on_where_that_is_asked_for() -> None:
     """By itself it does neither."""
     for cache, flags in (("writeback", "cache.direct=off"), ("unsafe", "cache.direct=off,cache.no-flush=on")):
-        daemon = lines(made(lab_of(f"{{volume: lun0, via: user, cache: {cache}}}"))["disk:pc2.lun0"])[1]
+        daemon = lines(made(lab_of(f"{{volume: lun0, via: user, cache: {cache}}}"))["disk:pc2.lun0"])[2]
         assert f"filename=/var/tmp/iolab-lun0,node-name=disk,{flags} --export" in daemon
 
 

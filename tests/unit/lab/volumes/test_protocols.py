@@ -156,7 +156,7 @@ def test_kernels_of_two_guests_speak_each_protocol(volume: str, target: str, dis
     assert (export.kernel, attached.kernel) == ("pc3", "dut")
     assert any(line.removeprefix("sh -c ") == target for line in told(export)), told(export)
     assert any(line.removeprefix("sh -c ") == disk for line in told(attached)), told(attached)
-    assert told(attached)[-1] == "ln -s -f {found} /dev/iolab-v"
+    assert told(attached)[-1] == "ln -s -n -T {found} /dev/iolab-v"
     assert set(attached.needs) == {"export:v", "address:dut.eth1"}
     assert guest_in(lab).disks == (), "the hypervisor has nothing to do with it"
     assert lacks(lab) == []

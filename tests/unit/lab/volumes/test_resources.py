@@ -1,7 +1,8 @@
 """Volumes of guests: what is made where, what a change of a level touches, and what is refused or not built."""
 
+import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from iolab.lab.readback.values import value_shown
 from iolab.lab.readings import Command, extract
 from iolab.lab.resources import Resource
 from iolab.lab.volumes import resources as volumes
+from iolab.lab.volumes.scripts import REFUSE_EXISTING
 from iolab.statements.lacks import Lack
 
 SEEN = """\
@@ -59,6 +61,13 @@ def scratch(bus: str = "virtio-blk", size: str = "16M", **dut: object) -> Lab:
     return lab_of([{"volume": "scratch", "bus": bus}], {"scratch": size}, **dut)
 
 
+FOREIGN: dict[str, Callable[[Path, Path], None]] = {
+    "file": lambda path, target: path.touch(),
+    "link": lambda path, target: path.symlink_to(target),
+    "lost": lambda path, target: path.symlink_to(target / "nowhere"),
+    "folder": lambda path, target: path.mkdir(),
+}
+"""What others may have put where a lab wants to make something."""
 LATER = "not yet in this version of iolab"
 
 
@@ -81,7 +90,7 @@ def test_a_volume_is_a_file_on_the_parent_that_stands_before_the_guest_and_is_ta
     assert isinstance(make, Run)
     assert look.undo is None
     assert make.do.argv[-2:] == ("/var/tmp/iolab-scratch", "16777216")
-    assert make.undo == Command(("rm", "-f", "/var/tmp/iolab-scratch"))
+    assert make.undo == Command(("rm", "-f", "/var/tmp/iolab-scratch", "/var/tmp/iolab-scratch.made"))
     assert (volume.kernel, lab["vm:dut"].kernel) == ("", "")
     assert "volume:scratch" in lab["vm:dut"].needs
     assert guest(scratch()).disks == (GuestDisk("/var/tmp/iolab-scratch", "scratch"),)
@@ -97,7 +106,7 @@ def test_a_guest_must_show_size_and_controller_of_each_disk_and_has_a_name_for_i
     }
     link = disks.actions[-1]
     assert isinstance(link, Run)
-    assert link.do.argv == ("ln", "-s", "-f", "{found}", "/dev/iolab-scratch")
+    assert link.do.argv == ("ln", "-s", "-f", "-n", "-T", "{found}", "/dev/iolab-scratch")
     assert link.find is not None
     assert extract(link.find, SEEN) == "/dev/vdc"
     assert disks.kernel == "dut"
@@ -228,13 +237,53 @@ def test_a_file_is_made_whole_for_this_user_alone_and_never_through_a_link(tmp_p
     assert not target.exists()
 
 
+def test_a_volume_has_a_mark_and_neither_is_made_where_another_has_the_name(tmp_path: Path) -> None:
+    """Whoever put it there, as a file, a link to one, a folder: it is neither written nor replaced."""
+    own = tmp_path / "own"
+    assert shell(volumes.MAKE, str(own), "4096").returncode == 0
+    assert own.samefile(tmp_path / "own.made")
+    target = tmp_path / "target"
+    target.write_text("precious")
+    for kind, make in FOREIGN.items():
+        for name in (kind, f"mark-{kind}.made"):
+            make(tmp_path / name, target)
+            path = str(tmp_path / name).removesuffix(".made")
+            refused = shell(volumes.LOOK, path, "4096")
+            assert refused.returncode == 1
+            assert f"{tmp_path / name} exists already (" in refused.stderr
+            assert shell(volumes.MAKE, path, "4096").returncode != 0
+    assert target.read_text() == "precious"
+
+
+def test_what_stands_where_a_node_or_a_mount_is_to_be_made_is_refused_with_its_kind_and_the_remedy(
+    tmp_path: Path,
+) -> None:
+    """A link to nowhere is there as well."""
+    target = tmp_path / "target"
+    target.write_text("precious")
+    said = {}
+    for kind, make in FOREIGN.items():
+        make(tmp_path / kind, target)
+        refused = shell(REFUSE_EXISTING, str(tmp_path / kind))
+        said[kind] = (refused.returncode, refused.stderr.split(" exists already (")[1].split(" of user ")[0])
+        assert "remove it if no lab does, or give the volume another name" in refused.stderr
+    assert said == {
+        "file": (1, "regular empty file"),
+        "link": (1, "symbolic link"),
+        "lost": (1, "symbolic link"),
+        "folder": (1, "directory"),
+    }
+    assert shell(REFUSE_EXISTING, str(tmp_path / "free")).returncode == 0
+
+
 def test_a_file_that_is_there_and_room_that_is_not_are_told(tmp_path: Path) -> None:
     """Before anything is made, in words that say what to do."""
     path = tmp_path / "v"
     path.touch()
     there = shell(volumes.LOOK, str(path), "4096")
     assert there.returncode == 1
-    assert f"{path} is there already" in there.stderr
+    assert f"{path} exists already (regular empty file of user {os.getuid()})" in there.stderr
+    assert "or give the volume another name" in there.stderr
     assert path.exists(), "younger than the computer's last start: somebody may use it"
     small = shell(volumes.LOOK, str(tmp_path / "w"), str(1 << 60))
     assert small.returncode == 1
@@ -242,19 +291,21 @@ def test_a_file_that_is_there_and_room_that_is_not_are_told(tmp_path: Path) -> N
     assert shell(volumes.LOOK, str(tmp_path / "w"), "4096").returncode == 0
 
 
-def test_what_an_earlier_start_of_the_computer_left_is_removed_but_neither_links_nor_folders(
+def test_what_an_earlier_start_of_the_host_left_is_removed_but_no_file_without_a_mark(
     tmp_path: Path,
 ) -> None:
-    """A computer that was started tomorrow: all that is there is older."""
+    """A host that was started tomorrow: all that is there is older; neither a link nor a folder goes."""
     clock = "$(sed -n 's/^btime //p' /proc/stat)"
     assert clock in volumes.LOOK
     later = volumes.LOOK.replace(clock, "99999999999")
-    path, link, folder = tmp_path / "v", tmp_path / "l", tmp_path / "f"
-    path.touch()
+    path, plain, link, folder = (tmp_path / name for name in ("v", "p", "l", "f"))
+    assert shell(volumes.MAKE, str(path), "4096").returncode == 0
+    plain.touch()
     link.symlink_to(tmp_path / "nowhere")
     folder.mkdir()
-    assert [shell(later, str(one), "4096").returncode for one in (path, link, folder)] == [0, 1, 1]
-    assert (path.exists(), link.is_symlink(), folder.exists()) == (False, True, True)
+    there = (path, plain, link, folder)
+    assert [shell(later, str(one), "4096").returncode for one in there] == [0, 1, 1, 1]
+    assert [one.is_symlink() or one.exists() for one in there] == [False, True, True, True]
 
 
 # What is refused ---------------------------------------------------------------------------------------------
