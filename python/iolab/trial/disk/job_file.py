@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from iolab.experiment.fio import MOST_SECTIONS
-from iolab.trial.disk.job_keys import KEYS, Key, Use, key_of
+from iolab.trial.disk.job_keys import KEYS, NO_REAL_TIME, Key, Use, key_of
 
 BLANK = " \t\r\v\f"
 """What fio strips around a line (isspace of C, without the line's end)."""
@@ -279,6 +279,13 @@ def _section_problems(section: Section, before: Collection[Section]) -> Iterator
         allowed = "the name of exactly one earlier section"
         yield JobProblem(
             f"{place}: wait_for={awaited}", allowed, "give each section its own name, or use stonewall"
+        )
+    percentage, class_ = section.options.get("cmdprio_percentage"), section.options.get("cmdprio_class")
+    if percentage not in (None, OURS, "0") and not class_:
+        yield JobProblem(
+            f"{place}: cmdprio_percentage={percentage} alone",
+            f"cmdprio_class=2 or 3 beside it: fio's default is 1, and {NO_REAL_TIME}",
+            "write cmdprio_class=2, or `replace: [cmdprio_percentage]`",
         )
     if section.is_on("time_based") and section.options.get("runtime") is None:
         yield JobProblem(

@@ -84,6 +84,8 @@ SPLITS = _values(
 )
 SIZE = _values(rf"{NUMBER}|100%|[1-9]?[0-9]%", "a size (64m), or a percentage of the measured size (50%)")
 PLAIN_COUNT = _values("[0-9]{1,9}", "a whole number")
+PRIORITY = _values("[0-7]", "0 (the highest) to 7")
+NO_REAL_TIME = "fio runs without CAP_SYS_NICE, which real-time I/O needs"
 SIGNED = _values("-?[0-9]{1,3}", "a whole number")
 TIME = _values(_TIME, "a whole number with us, ms, s, m, h or d; fio's default unit without one")
 DELAY = _values(f"{_TIME}(?:-{_TIME})?", "a time, or a range: 1s-5s")
@@ -111,8 +113,12 @@ _PASSED: tuple[tuple[Values, str], ...] = (
     (PLAIN_COUNT, ("iodepth iodepth_batch iodepth_batch_complete_min iodepth_batch_complete_max iodepth_low numjobs "
                   "fsync fdatasync verify_async verify_backlog_batch rwmixread rwmixwrite thinktime_blocks rate_cycle "
                   "buffer_compress_percentage dedupe_percentage dedupe_working_set_percentage flow flow_id flow_sleep "
-                  "prio prioclass cpumask gtod_cpu sqthread_poll_cpu hipri_percentage cmdprio cmdprio_class "
-                  "cmdprio_percentage")),
+                  "cpumask gtod_cpu sqthread_poll_cpu hipri_percentage")),
+    (PRIORITY, "prio cmdprio"),
+    (_values("[023]", f"0 (none), 2 (best effort) or 3 (idle); not 1: {NO_REAL_TIME}"), "prioclass"),
+    (_values("[23]", f"2 (best effort) or 3 (idle); not 1: {NO_REAL_TIME}"), "cmdprio_class"),
+    (_values("[1-9]?[0-9]|100", "a percentage; above 0 with a cmdprio_class, because fio's default is 1: "
+             f"{NO_REAL_TIME}"), "cmdprio_percentage"),
     (_values(r"0x[0-9a-fA-F]{1,16}|[0-9]{1,18}", "a whole number"), "randseed"),
     (SIGNED, "nice"),
     (TIME, ("runtime ramp_time thinktime thinktime_spin thinktime_iotime max_latency latency_target latency_window "
@@ -190,6 +196,8 @@ _INSTEAD: Mapping[str, str] = {
     "ioengine": "the measure's `fio.engine`",
     "cpus_allowed": "all CPUs of the machine",
     "mem": "malloc",
+    "prioclass": "the class that the kernel gives by itself",
+    "cmdprio_percentage": "0",
 }
 """Keys that are passed on, and may be replaced all the same."""
 

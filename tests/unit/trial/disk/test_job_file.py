@@ -119,6 +119,42 @@ def test_of_two_lines_with_one_key_the_later_counts_at_its_place() -> None:
     assert list(job.sections[0].options.items()) == [("bs", "8k"), ("buffered", "1"), ("direct", "1")]
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "prioclass=1",
+            "prioclass: 0 (none), 2 (best effort) or 3 (idle); not 1: fio runs without CAP_SYS_NICE",
+        ),
+        ("prioclass=4", "prioclass: 0 (none), 2 (best effort) or 3 (idle)"),
+        ("prio=8", "prio: 0 (the highest) to 7"),
+        ("cmdprio_percentage=20\ncmdprio_class=1", "cmdprio_class: 2 (best effort) or 3 (idle); not 1"),
+        ("cmdprio_percentage=101\ncmdprio_class=2", "cmdprio_percentage: a percentage"),
+        ("cmdprio_percentage=20", "cmdprio_class=2 or 3 beside it: fio's default is 1"),
+    ],
+)
+def test_a_priority_that_a_program_without_rights_is_not_given_is_refused_with_the_reason(
+    lines: str, said: str
+) -> None:
+    """Real-time I/O needs CAP_SYS_NICE; fio itself uses it for single requests where no class is named."""
+    assert said in refusal(f"[a]\nrw=randread\n{lines}\n")
+
+
+def test_priorities_that_every_program_may_have_are_passed_on() -> None:
+    """Best effort and idle; what `replace` names is left out."""
+    text = "[a]\nprioclass=3\nprio=7\ncmdprio_percentage=20\ncmdprio_class=2\ncmdprio=0\n"
+    (section,) = read_job(text).sections
+    assert dict(section.options) == {
+        "prioclass": "3",
+        "prio": "7",
+        "cmdprio_percentage": "20",
+        "cmdprio_class": "2",
+        "cmdprio": "0",
+    }
+    replaced = read_job("[a]\nprioclass=1\ncmdprio_percentage=20\n", ("prioclass", "cmdprio_percentage"))
+    assert [one.key for one in replaced.replaced] == ["prioclass", "cmdprio_percentage"]
+
+
 def test_what_replace_names_is_left_to_iolab_whatever_it_says() -> None:
     """The report lists what stood there."""
     text = "[global]\nfilename=${DEVICE}\nexec_prerun=id\n[a]\nsize=10g\nruntime=1000000\nrw=read\n"
