@@ -12,7 +12,11 @@ from typing import Any, TypeVar
 
 from iolab.errors import IolabError, UnsupportedError
 from iolab.parts.rows import AnyInstrumentKind, AnyMeasureKind
+from iolab.printable import printable
 
+LONGEST_WORDS = 1000
+"""Of an error, so many letters are kept."""
+LONGEST_CLASS = 80
 LONGEST_NS = 366 * 86_400 * 1_000_000_000
 """Of one trial: a year."""
 Row = TypeVar("Row", AnyMeasureKind, AnyInstrumentKind)
@@ -22,6 +26,21 @@ def place_of(error: BaseException) -> str:
     """Return the file and the line that raised an error."""
     place = extract_tb(error.__traceback__)[-1]
     return f"{PurePath(place.filename).name}:{place.lineno}"
+
+
+def words_of(error: BaseException) -> str:
+    """Return what an error of another package's code says, in one printable text, whatever its `__str__` does."""
+    try:
+        said = str.__getitem__(str(error), slice(LONGEST_WORDS + 1))
+    except (Exception, SystemExit) as broken:
+        return f"its message cannot be read: __str__ raised {class_of(broken)}"
+    shown = printable(said).encode(errors="backslashreplace").decode()
+    return shown if len(said) <= LONGEST_WORDS else f"{shown[:LONGEST_WORDS]}..."
+
+
+def class_of(value: object) -> str:
+    """Return the name of a value's class, whatever a package called it."""
+    return ascii(type(value).__name__[:LONGEST_CLASS])[1:-1]
 
 
 def guarded(row: Row) -> Row:
@@ -38,8 +57,8 @@ def _call(row: Row, name: str, function: Callable[..., object], *given: object) 
         raise
     except (Exception, SystemExit) as error:
         raise UnsupportedError(
-            f"calling {name!r} of the kind {row.name!r} from {row.package}: {type(error).__name__} at "
-            f"{place_of(error)}: {error}; mend or update that package, or uninstall it"
+            f"calling {name!r} of the kind {row.name!r} from {row.package}: {class_of(error)} at "
+            f"{place_of(error)}: {words_of(error)}; mend or update that package, or uninstall it"
         ) from error
 
 

@@ -196,6 +196,15 @@ class UnitContradicts(ResultProblem):
     allowed: Name
 
 
+class TooMany(ResultProblem):
+    """A field of a result has more than iolab stores."""
+
+    code = "too-many"
+    field: Name
+    count: int
+    largest: int
+
+
 class RawNotJson(ResultProblem):
     """The raw output cannot be stored as JSON."""
 

@@ -1,13 +1,18 @@
 """Check what a measure of another package returned: a wrong result fails its trial, with the package and the reason."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iolab.parts.guard import LONGEST_NS
+from iolab.parts.guard import LONGEST_NS, class_of, words_of
 from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metrics
+from iolab.record.metric import Metric, Metrics
+from iolab.record.packets import PacketTrial
+from iolab.record.series import Series
+from iolab.record.trial import CommandRecord
+from iolab.record.verdict import Verdict
 from iolab.statements.failures import (
     NameRefused,
     NoFigures,
@@ -15,11 +20,13 @@ from iolab.statements.failures import (
     ResultProblem,
     ResultRefused,
     TimeImpossible,
+    TooMany,
     UnitContradicts,
     WrongType,
 )
 from iolab.statements.warnings import Warning
 from iolab.trial.failed import Failed
+from iolab.trial.instruments.instrument import Seen
 from iolab.trial.measurement import Measured
 
 MAX_NAMED = 3
@@ -30,6 +37,14 @@ METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}", re.ASCII)
 """A column of CSV and Parquet, and a part of addresses."""
 MAX_WORD = 200
 """Of units and of dimensions [letters]."""
+MAX_ITEMS = 10_000
+"""Of metrics, series and the like: a report has a row for each."""
+MAX_RAW_BYTES = 64 << 20
+"""As much as sixteen programs of which all output is kept."""
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
+"""The end of a name in the samples folder; it leads to no other folder."""
+NUMBERS = frozenset({"builtins", "numpy"})
+"""Modules whose numbers are what they seem: int and float, and those of NumPy."""
 UNITS: Mapping[str, str] = {
     "_bps": "bit/s",
     "_fps": "frame/s",
@@ -41,6 +56,23 @@ UNITS: Mapping[str, str] = {
     "_bytes_per_s": "byte/s",
 }
 """End of a metric's name to its unit; a name that ends otherwise says nothing of it."""
+
+
+OF_MEASURED: Mapping[str, tuple[type, str]] = {
+    "warnings": (Warning, "Warning"),
+    "commands": (CommandRecord, "CommandRecord"),
+    "series": (Series, "Series"),
+}
+OF_SEEN: Mapping[str, tuple[type, str]] = {
+    "metrics": (Metric, "Metric"),
+    "warnings": (Warning, "Warning"),
+    "series": (Series, "Series"),
+}
+OPTIONAL: Mapping[str, tuple[type, str]] = {
+    "verdict": (Verdict, "Verdict"),
+    "packets": (PacketTrial, "PacketTrial"),
+}
+"""Field to what is in it, and how that is called."""
 
 
 def checked(kind: str, package: str, returned: object) -> Measured:
@@ -58,27 +90,96 @@ def checked(kind: str, package: str, returned: object) -> Measured:
 
 def _problems(returned: Any) -> Iterator[ResultProblem]:
     if not isinstance(returned, Measured):
-        yield WrongType(field="result", returned=type(returned).__name__, allowed="Measured")
+        yield WrongType(field="result", returned=class_of(returned), allowed="Measured")
         return
     metrics: object = returned.metrics
     if not isinstance(metrics, Metrics):
-        yield WrongType(field="metrics", returned=type(metrics).__name__, allowed="Metrics")
+        yield WrongType(field="metrics", returned=class_of(metrics), allowed="Metrics")
         return
     if not len(metrics):
         yield NoFigures()
-    for metric in metrics:
-        yield from _of_metric(metric)
+    if len(metrics) > MAX_ITEMS:
+        yield TooMany(field="metrics", count=len(metrics), largest=MAX_ITEMS)
+        return
+    yield from _of_items("metrics", tuple(metrics), Metric, "Metric")
     yield from _of_time(returned.measured_ns)
-    warnings: tuple[object, ...] = returned.warnings
-    for warning in warnings:
-        if not isinstance(warning, Warning):
-            yield WrongType(field="warnings", returned=type(warning).__name__, allowed="Warning")
+    yield from _of_fields(returned, OF_MEASURED)
+    yield from _of_in_effect(returned.in_effect)
+    conclude: object = returned.conclude
+    if conclude is not None and not callable(conclude):
+        yield WrongType(field="conclude", returned=class_of(conclude), allowed="function or None")
+
+
+def check_seen(kind: str, package: str, seen: Seen) -> None:
+    """Check what an instrument of another package returned.
+
+    Raises:
+        Failed: it cannot be recorded.
+    """
+    problems = tuple(_of_fields(seen, OF_SEEN))
+    if problems:
+        raise Failed(ResultRefused(kind=kind, package=package, problems=problems[:MAX_NAMED]))
+
+
+def _of_fields(returned: Measured | Seen, allowed: Mapping[str, tuple[type, str]]) -> Iterator[ResultProblem]:
+    """Check fields that have several values, output and files."""
+    for name, (item, word) in allowed.items():
+        values: object = getattr(returned, name)
+        if not isinstance(values, tuple):
+            yield WrongType(field=name, returned=class_of(values), allowed=f"tuple of {word}")
+        elif len(values) > MAX_ITEMS:
+            yield TooMany(field=name, count=len(values), largest=MAX_ITEMS)
+        else:
+            yield from _of_items(name, values, item, word)
+    for name, (item, word) in OPTIONAL.items():
+        value = getattr(returned, name, None)
+        if not isinstance(value, item | None):
+            yield WrongType(field=name, returned=class_of(value), allowed=f"{word} or None")
+    yield from _of_files(returned.files)
     yield from _of_raw(returned.raw)
+
+
+def _of_items(name: str, values: tuple[object, ...], item: type, word: str) -> Iterator[ResultProblem]:
+    for value in values:
+        if not isinstance(value, item):
+            yield WrongType(field=name, returned=class_of(value), allowed=word)
+        elif isinstance(value, Metric):
+            yield from _of_metric(value)
+        elif isinstance(value, CommandRecord):
+            yield from _of_command(value)
+
+
+def _of_command(command: Any) -> Iterator[ResultProblem]:
+    words: object = command.argv
+    if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
+        yield WrongType(field="argv of commands", returned=class_of(words), allowed="tuple of str")
+    if not isinstance(command.machine, str):
+        yield WrongType(field="machine of commands", returned=class_of(command.machine), allowed="str")
+
+
+def _of_files(files: object) -> Iterator[ResultProblem]:
+    if not isinstance(files, Mapping):
+        yield WrongType(field="files", returned=class_of(files), allowed="mapping of names to bytes")
+        return
+    for name, data in files.items():
+        if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
+            yield NameRefused(field="end of a file's name", returned=_shown(name))
+        elif not isinstance(data, bytes):
+            yield WrongType(field=f"file {name}", returned=class_of(data), allowed="bytes")
+
+
+def _of_in_effect(found: object) -> Iterator[ResultProblem]:
+    places = found if isinstance(found, Mapping) else {None: None}
+    words = [(place, own) for place, own in places.items() if _is_word(place) and isinstance(own, Mapping)]
+    pairs = (pair for _, own in words for pair in own.items())
+    if len(words) < len(places) or not all(_is_word(word) for pair in pairs for word in pair):
+        allowed = "mapping of places to settings, in short words"
+        yield WrongType(field="in_effect", returned=class_of(found), allowed=allowed)
 
 
 def _of_time(measured_ns: object) -> Iterator[ResultProblem]:
     if not isinstance(measured_ns, int) or isinstance(measured_ns, bool):
-        yield WrongType(field="measured_ns", returned=type(measured_ns).__name__, allowed="int")
+        yield WrongType(field="measured_ns", returned=class_of(measured_ns), allowed="int")
     elif not 0 <= measured_ns <= LONGEST_NS:
         yield TimeImpossible(field="measured_ns", returned=_shown(measured_ns))
 
@@ -90,11 +191,13 @@ def _of_metric(metric: Any) -> Iterator[ResultProblem]:
     if not _is_word(metric.unit):
         yield NameRefused(field=f"unit of {metric.name}", returned=_shown(metric.unit))
         return
+    if type(metric.value).__module__ not in NUMBERS or not _is_finite(metric.value):
+        yield WrongType(field=metric.name, returned=_shown(metric.value), allowed="finite number")
     allowed = unit_in(metric.name)
     if allowed is not None and metric.unit != allowed:
         yield UnitContradicts(metric=metric.name, unit=metric.unit, allowed=allowed)
     if not isinstance(metric.dimensions, Dimensions):
-        returned = type(metric.dimensions).__name__
+        returned = class_of(metric.dimensions)
         yield WrongType(field=f"dimensions of {metric.name}", returned=returned, allowed="Dimensions")
         return
     for name, value in metric.dimensions.known().items():
@@ -102,11 +205,21 @@ def _of_metric(metric: Any) -> Iterator[ResultProblem]:
             yield NameRefused(field=f"{name} of {metric.name}", returned=_shown(value))
 
 
+def _is_finite(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
 def _of_raw(raw: object) -> Iterator[ResultProblem]:
     try:
-        json.dumps(raw, allow_nan=False).encode()
+        size = len(json.dumps(raw, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
-        yield RawNotJson(said=str(error)[:MAX_WORD])
+        yield RawNotJson(said=words_of(error)[:MAX_WORD])
+        return
+    if size > MAX_RAW_BYTES:
+        yield TooMany(field="bytes of raw output", count=size, largest=MAX_RAW_BYTES)
 
 
 def unit_in(name: str) -> str | None:
@@ -123,6 +236,6 @@ def _shown(value: object) -> str:
     """Return the beginning of a value in ASCII, whatever it is."""
     try:
         text = ascii(value)
-    except (ValueError, RecursionError):  # an integer of more digits than Python converts
-        return type(value).__name__
+    except Exception:  # an integer of more digits than Python converts, or a hostile __repr__
+        return class_of(value)
     return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from iolab.experiment.measures import Measure
+from iolab.parts.guard import class_of
 from iolab.parts.registry import instrument_kinds, measure_kinds
 from iolab.parts.rows import OWN
 from iolab.statements.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
@@ -39,7 +40,7 @@ def measure_once(site: Site, measure: Measure) -> Measured:
         once = partial(_checked, kind.name, kind.package, once)
     measured = measure_beside(instruments, once, Part(kind.name, kind.package), packages)
     if not isinstance(measured, Measured):
-        raise Failed(NotMeasured(kind=kind.name, returned=type(measured).__name__))
+        raise Failed(NotMeasured(kind=kind.name, returned=class_of(measured)))
     if not measured.in_effect:
         measured = replace(measured, in_effect=read_in_effect(site))
     if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.trial.sites import bare_site
 from tests.wording import in_words
 
-from iolab.errors import UnsupportedError
+from iolab.errors import InterruptedRun, TrialFailed, UnsupportedError
 from iolab.experiment.measures import Measure
 from iolab.parts import registry
 from iolab.parts.guard import guarded
@@ -16,7 +16,8 @@ from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
 from iolab.trial import instrumented
 from iolab.trial.failed import Failed
-from iolab.trial.foreign_results import unit_in
+from iolab.trial.foreign_results import check_seen, unit_in
+from iolab.trial.instruments.instrument import Seen
 from iolab.trial.measurement import Measured
 
 
@@ -61,13 +62,50 @@ CASES: dict[str, tuple[object, str]] = {
         replace(GOOD, metrics=Metrics([Metric("rate", "s", 1.0, Dimensions(part="a\u202eb"))])),
         r"part of rate is 'a\u202eb'",
     ),
+    "value that is no number": (
+        replace(GOOD, metrics=Metrics([Metric("rate_bps", "bit/s", float("nan"))])),
+        "rate_bps is of type nan; allowed: finite number",
+    ),
+    "many metrics": (
+        replace(GOOD, metrics=Metrics([Metric(f"m{at}", "s", 1.0) for at in range(10_001)])),
+        "metrics: 10001; allowed: at most 10000",
+    ),
+    "huge raw": (
+        replace(GOOD, raw="x" * (64 << 20)),
+        "bytes of raw output: 67108866; allowed: at most 67108864",
+    ),
+    "raw that no UTF-8 has": (replace(GOOD, raw={"at": "\ud800"}), "surrogates not allowed"),
+    "no warnings": (replace(GOOD, warnings=None), "warnings is of type NoneType; allowed: tuple of Warning"),
+    "command in words": (replace(GOOD, commands=("ls",)), "commands is of type str; allowed: CommandRecord"),
+    "series of numbers": (replace(GOOD, series=(5,)), "series is of type int; allowed: Series"),
+    "file elsewhere": (
+        replace(GOOD, files={"/../../escaped": b"x"}),
+        "end of a file's name is '/../../escaped'",
+    ),
+    "file of text": (replace(GOOD, files={"a.txt": "x"}), "file a.txt is of type str; allowed: bytes"),
+    "verdict in words": (replace(GOOD, verdict="fast"), "verdict is of type str; allowed: Verdict or None"),
+    "packets in words": (replace(GOOD, packets="x"), "packets is of type str; allowed: PacketTrial or None"),
+    "conclusion in words": (
+        replace(GOOD, conclude="x"),
+        "conclude is of type str; allowed: function or None",
+    ),
+    "setting with an escape sequence": (
+        replace(GOOD, in_effect={"pc": {"mtu": "\x1b[2J"}}),
+        "in_effect is of type dict; allowed: mapping of places to settings",
+    ),
     "warning in words": (replace(GOOD, warnings=("slow",)), "warnings is of type str; allowed: Warning"),
 }
 
 
 def measured(returned: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
     """Measure by a row of another package that returns this."""
-    row: Any = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=lambda *_: returned)
+    return measured_by(
+        MeasureKind(model=Other, duration_ns=lambda _: 1, measure=lambda *_: returned), monkeypatch
+    )
+
+
+def measured_by(row: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """Measure by a row of another package."""
     kinds = {"other": replace(row, package="iolab-other 1.0")}
     monkeypatch.setattr(instrumented, "measure_kinds", lambda: {**registry.measure_kinds(), **kinds})
     return instrumented.measure_once(bare_site(), Other())
@@ -86,6 +124,94 @@ def test_a_wrong_result_fails_the_trial_with_package_and_reason(
     assert reason in said
     assert "defect of iolab" not in said
     assert len(said) < 1000
+
+
+class Mute(Exception):
+    """An error whose message cannot be read."""
+
+    def __str__(self) -> str:
+        raise SystemExit(0)
+
+
+def raising(error: BaseException) -> Any:
+    """Return a function that raises this, whatever it is given."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Mute(), "its message cannot be read: __str__ raised SystemExit"),
+        (ValueError("x" * 5_000_000), "xxx..."),
+        (ValueError("\x1b[2J \u202e \ud800"), r"\x1b[2J \u202e \ud800"),
+        (SystemExit("bye"), "bye"),
+        (GeneratorExit(), "GeneratorExit"),
+        (RecursionError("too deep"), "too deep"),
+        (MemoryError(), "MemoryError"),
+        (UnsupportedError("not here"), "not here"),
+        (InterruptedRun("enough"), "enough"),
+    ],
+)
+@pytest.mark.parametrize("concludes", [False, True])
+def test_whatever_a_package_raises_fails_the_trial_with_its_name(
+    error: BaseException, said: str, concludes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is not ended by it, and no terminal obeys it."""
+    fail = raising(error)
+    row: Any = MeasureKind(
+        model=Other,
+        duration_ns=lambda _: 1,
+        measure=(lambda *_: replace(GOOD, conclude=fail)) if concludes else fail,
+    )
+    with pytest.raises(Failed) as failed:
+        measured_by(row, monkeypatch)
+    shown = in_words(failed.value.failure)
+    assert "iolab-other 1.0" in shown
+    assert said in shown
+    assert "defect of iolab" not in shown
+    assert len(shown) < 2000
+    assert shown.isprintable()
+
+
+def test_a_package_states_that_a_trial_failed_in_a_short_printable_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What its users read is its own reason."""
+    row: Any = MeasureKind(
+        model=Other, duration_ns=lambda _: 1, measure=raising(TrialFailed("\x1b[2J" + "z" * 5_000_000))
+    )
+    with pytest.raises(TrialFailed) as failed:
+        measured_by(row, monkeypatch)
+    assert str(failed.value).startswith(r"\x1b[2Jzzz")
+    assert len(str(failed.value)) < 2000
+
+
+def test_an_interrupt_of_the_user_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a package measures."""
+    row: Any = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        measured_by(row, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (Seen(metrics=(Metric("rate_bps", "byte/s", 1.0),)), "metric rate_bps has unit byte/s"),
+        (Seen(files={"../elsewhere": b"x"}), "end of a file's name is '../elsewhere'"),
+        (Seen(raw=object()), "cannot be stored as JSON"),
+        (Seen(series=("x",)), "series is of type str"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_an_instrument_of_a_package_returns_wrongly_fails_the_trial_too(seen: Seen, reason: str) -> None:
+    """With its package."""
+    with pytest.raises(Failed) as failed:
+        check_seen("probe", "iolab-other 1.0", seen)
+    assert "probe from package iolab-other 1.0" in in_words(failed.value.failure)
+    assert reason in in_words(failed.value.failure)
 
 
 def test_a_right_result_is_recorded_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

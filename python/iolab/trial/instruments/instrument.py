@@ -11,9 +11,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from iolab.agent.client import AgentLost
+from iolab.agent.decoding import BadAnswer
 from iolab.agent.messages import Json
-from iolab.errors import IolabError
-from iolab.parts.guard import place_of
+from iolab.errors import IolabError, TrialFailed
+from iolab.parts.guard import class_of, place_of, words_of
 from iolab.parts.rows import OWN
 from iolab.record.metric import Metric, Metrics
 from iolab.statements.failures import FiguresTwice, OwnDefect, PartBroke
@@ -97,7 +99,7 @@ def measure_beside(
         measured = call_part(kind, "measure", measure)
         while running:
             last = running[-1]
-            seen[last] = call_part(parts[last], "stop", partial(_stopped, instruments[last]))
+            seen[last] = call_part(parts[last], "stop", partial(_stopped, instruments[last], parts[last]))
             running.pop()
     except BaseException:  # also an interrupt: what was started would outlive the trial
         for name in reversed(running):
@@ -107,11 +109,15 @@ def measure_beside(
     return _with_seen(measured, {name: seen[name] for name in instruments}, kind)
 
 
-def _stopped(instrument: Instrument) -> Seen:
+def _stopped(instrument: Instrument, part: Part) -> Seen:
     seen: object = instrument.stop()
-    if isinstance(seen, Seen):
-        return seen
-    raise TypeError(f"it returned {type(seen).__name__}, allowed is Seen")
+    if not isinstance(seen, Seen):
+        raise TypeError(f"it returned {class_of(seen)}, allowed is Seen")
+    if part.package != OWN:
+        from iolab.trial.foreign_results import check_seen  # of iolab's own instruments nobody needs it
+
+        check_seen(part.name, part.package, seen)
+    return seen
 
 
 def call_part(part: Part, function: str, call: Callable[[], T]) -> T:
@@ -121,17 +127,28 @@ def call_part(part: Part, function: str, call: Callable[[], T]) -> T:
     """
     try:
         return call()
-    except IolabError:
-        raise
-    except (Exception, SystemExit) as error:
-        kind, at = type(error).__name__, place_of(error)
-        raise Failed(
-            OwnDefect(part=part.name, function=function, error=kind, at=at, said=str(error))
-            if part.package == OWN
-            else PartBroke(
-                part=part.name, function=function, package=part.package, error=kind, at=at, said=str(error)
-            )
-        ) from error
+    except BaseException as error:
+        own = part.package == OWN
+        if _passes(error, own=own):
+            raise
+        if isinstance(error, TrialFailed):
+            raise TrialFailed(words_of(error)) from error
+        about = {"part": part.name, "function": function, "error": class_of(error), "at": place_of(error)}
+        said = words_of(error)
+        failure = (
+            OwnDefect(**about, said=said) if own else PartBroke(**about, package=part.package, said=said)
+        )
+        raise Failed(failure) from error
+
+
+def _passes(error: BaseException, *, own: bool) -> bool:
+    """Whether an error means the same whoever raises it.
+
+    Another package may state that the trial failed or that an agent is lost; what else ends a run is not for it to say.
+    """
+    if own:
+        return isinstance(error, IolabError) or not isinstance(error, Exception | SystemExit)
+    return isinstance(error, KeyboardInterrupt | Failed | AgentLost | BadAnswer)
 
 
 def _with_seen(measured: Measured, seen: Mapping[str, Seen], kind: Part) -> Measured:
@@ -140,7 +157,7 @@ def _with_seen(measured: Measured, seen: Mapping[str, Seen], kind: Part) -> Meas
     readings = {kernel: own for one in seen.values() for kernel, own in one.readings.items()}
     concluded = Concluded()
     if measured.conclude is not None:
-        concluded = call_part(kind, "conclude", partial(measured.conclude, readings))
+        concluded = call_part(kind, "conclude", partial(_concluded, measured.conclude, readings))
     return replace(
         measured,
         verdict=concluded.verdict or measured.verdict,
@@ -159,6 +176,13 @@ def _with_seen(measured: Measured, seen: Mapping[str, Seen], kind: Part) -> Meas
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,
         files={name: data for one in seen.values() for name, data in one.files.items()},
     )
+
+
+def _concluded(conclude: Callable[[Readings], Concluded], readings: Readings) -> Concluded:
+    concluded: object = conclude(readings)
+    if isinstance(concluded, Concluded):
+        return concluded
+    raise TypeError(f"it returned {class_of(concluded)}, allowed is Concluded")
 
 
 def _metrics(found: Sequence[Metric]) -> Metrics:
