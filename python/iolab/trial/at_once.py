@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from iolab.errors import InputError, LabError, TrialFailed
 from iolab.experiment.measures import Measure
 from iolab.statements.failures import Failure, OneAtOnceFailed
-from iolab.trial.failed import failure_of
+from iolab.trial.failed import LabUnusable, failure_of
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
 
@@ -34,6 +34,7 @@ def measure_at_once(
     Where one fails the figures of the others are of something else than was asked for: they fail with it.
 
     Raises:
+        LabUnusable: the lab of one cannot be measured on again, so it is taken down for all.
         AgentError: an agent is gone.
     """
     given: dict[str, Measured] = {}
@@ -61,6 +62,10 @@ def measure_at_once(
 def _outcomes(
     names: tuple[str, ...], given: Mapping[str, Measured], raised: Mapping[str, BaseException]
 ) -> Mapping[str, Measured | Failure]:
+    # The guest of one whose disk hangs is powered off: its agent is lost to the others for that reason.
+    unusable = next((error for error in raised.values() if isinstance(error, LabUnusable)), None)
+    if unusable is not None:
+        raise unusable
     found: dict[str, Failure] = {}
     for name, error in raised.items():
         if not isinstance(error, TrialFailed | LabError | InputError):

@@ -10,7 +10,9 @@ from iolab.experiment.measures import Measure
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import series
 from iolab.statements.failures import OneAtOnceFailed, OtherFailure
+from iolab.statements.storage import DiskServerSilent, NbdServer, ProcessGone
 from iolab.trial.at_once import Part, measure_at_once
+from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, TrialFailed
 
@@ -69,3 +71,31 @@ def test_a_lost_agent_is_no_failure_of_a_measure() -> None:
 
     with pytest.raises(AgentLost):
         measure_at_once(bare_site(), parts(probe=0, load=0), lose)
+
+
+@pytest.mark.parametrize("order", [{"first": 0, "second": 0}, {"second": 0, "first": 0}])
+def test_where_the_lab_of_one_is_unusable_its_reason_counts_and_its_hung_guest_is_known(
+    order: dict[str, int],
+) -> None:
+    """The other disk hangs off the guest that is powered off: that its agent is lost is no reason of its own."""
+    silent = DiskServerSilent(
+        program="fio",
+        machine="dut",
+        server=NbdServer(volume="v", machine="far"),
+        condition=ProcessGone(),
+        still_ns=20_000_000_000,
+        in_flight=8,
+    )
+    ended = threading.Event()
+
+    def measure_disk(_: Site, measure: Measure) -> Measured:
+        if measure.kind == "first":
+            ended.set()
+            raise LabUnusable(silent, frozenset({"dut"}))
+        ended.wait(60)
+        raise AgentLost("dut", "powered off")
+
+    with pytest.raises(LabUnusable) as raised:
+        measure_at_once(bare_site(), parts(**order), measure_disk)
+    assert raised.value.failure == silent
+    assert raised.value.hung == {"dut"}
