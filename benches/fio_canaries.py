@@ -94,9 +94,8 @@ OTHER = re.compile(rf"\b({'|'.join(CALLS)})\((.*)")
 TRACED = ",".join(("open", "openat", "openat2", "creat", *CALLS))
 
 
-def touches(trace: str, allowed: Sequence[str]) -> Iterator[str]:
-    """Give what a traced run did to anything but what it may write."""
-    first = True
+def touches(trace: str, allowed: Sequence[str], *, first: bool) -> Iterator[str]:
+    """Give what a traced run did to anything but what it may write; `first`: the trace begins with its own execve."""
     for line in trace.split("\n"):
         opened, other = OPENED.search(line), OTHER.search(line)
         if opened and re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", opened[2]):
@@ -182,15 +181,11 @@ def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str
             env=PATHS,
         )
         ended = ended if done.returncode == 0 else "failed"
-        lines = [
-            line
-            for line in trace.read_text(errors="replace").split("\n")
-            if " execve(" not in line or f'"{fio}"' not in line
-        ]
+        if not trace.exists():
+            return "never began", bad  # on a host that is too busy
         # fio makes the folder of its file, which is there.
-        bad += touches(
-            "\n".join(lines), (str(target), f"{logs}/", "/dev/null", f'{folder}", 0700) = -1 EEXIST')
-        )
+        allowed = (str(target), f"{logs}/", "/dev/null", f'{folder}", 0700) = -1 EEXIST')
+        bad += touches(trace.read_text(errors="replace"), allowed, first=True)
     for path in (target, trace, *logs.iterdir()):
         path.unlink(missing_ok=True)
     logs.rmdir()
@@ -200,7 +195,10 @@ def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str
 # Confined -----------------------------------------------------------------------------------------------------
 
 CLONES = ("clone", "clone3", "fork", "vfork")
-BORN = re.compile(rf"^([0-9]+) +(?:<\.\.\. )?(?:{'|'.join(CLONES)})\b.* = ([0-9]+)$")
+BORN = re.compile(
+    rf"^([0-9]+) +(?:<\.\.\. )?(?:{'|'.join(CLONES)})\b.* = ([0-9]+)(?: /\* ([0-9]+) in strace's PID NS \*/)?$"
+)
+"""A child; in a process namespace of its own it has a number there, and one outside."""
 BEGUN = re.compile(r"^([0-9]+) +execveat\(")
 PATIENCE_MS = 10_000
 PROCESS = "canary"
@@ -228,7 +226,7 @@ class Trace:
             if (begun := BEGUN.match(line)) and not family:
                 family.add(begun[1])
             if (born := BORN.match(line)) and born[1] in family:
-                family.add(born[2])
+                family.add(born[3] or born[2])
         assert family, "the trace has no program"
         return re.sub(" {2,}", " ", "\n".join(lines))  # results are aligned
 
@@ -238,9 +236,8 @@ def traced_agent(folder: Path) -> Iterator[tuple[Agent, Trace]]:
     """Start an agent with strace."""
     trace, script = Trace(folder / "agent.trace"), folder / "agent"
     calls = ",".join((TRACED, *CLONES))
-    script.write_text(
-        f'#!/bin/sh\nexec strace -f --seccomp-bpf -qq -e trace={calls} -o {trace.path} {find_agent()} "$@"\n'
-    )
+    strace = f"strace -f --pidns-translation --seccomp-bpf -qq -e trace={calls} -o {trace.path}"
+    script.write_text(f'#!/bin/sh\nexec {strace} {find_agent()} "$@"\n')
     script.chmod(0o755)
     os.environ[AGENT_ENV] = str(script)
     with open_agent() as agent:
@@ -281,7 +278,7 @@ def traced_confined(
             ended = "failed"
             agent.call("process.stop", {"id": PROCESS, "signal": "KILL"})
         exists = f'{Path(device).parent}", 0700) = -1 EEXIST'
-        bad += touches(trace.of_program(), (device, f"{logs}/", "/dev/null", exists))
+        bad += touches(trace.of_program(), (device, f"{logs}/", "/dev/null", exists), first=False)
     for path in logs.iterdir():
         path.unlink()
     logs.rmdir()
