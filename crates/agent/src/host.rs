@@ -280,7 +280,7 @@ impl Host {
     /// Let a program begin; after an error it has done nothing.
     pub fn begin(&self, program: Program) -> Answer<Begun> {
         let ordered = Instant::now();
-        let (child, pipes) = self.start(program)?.begin()?;
+        let (child, pipes, _) = self.start(program)?.begin()?;
         Ok(Begun { child, pipes, ordered })
     }
 

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use iolab_protocol::calls::{Confined, OwnUser};
+use iolab_protocol::results::Walls;
 use iolab_sys::descriptors::{self, Rearranged};
 use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
 use nix::sys::prctl::set_pdeathsig;
@@ -79,6 +80,25 @@ impl LaunchFailure {
     }
 }
 
+/// What a launcher says on its status pipe.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LaunchReport {
+    /// The next thing it does is to become the program, within these.
+    Walls(Walls),
+    /// It did not become the program.
+    Failure(LaunchFailure),
+}
+
+impl LaunchReport {
+    /// Say it. Nobody is left to tell when the agent has gone.
+    pub fn write(&self, status: &mut File) {
+        if let Ok(text) = serde_json::to_vec(self) {
+            let _ = status.write_all(&text);
+        }
+    }
+}
+
 /// Become the program in `arguments`: the settings, then the program's argv. Returns only when that failed.
 pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let settings = arguments.next().and_then(|text| serde_json::from_str::<Launch>(text.to_str()?).ok());
@@ -86,21 +106,19 @@ pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let Some((mut status, go, passed)) = inherited(&settings) else { return LAUNCH_FAILED };
     let failure = match passed {
         Ok(()) => {
-            let Err(failure) = become_program(&settings, go, arguments.collect());
+            let Err(failure) = become_program(&settings, go, &mut status, arguments.collect());
             failure
         }
         Err(error) => LaunchFailure::new("passing files to", "the program", &error),
     };
-    if let Ok(text) = serde_json::to_vec(&failure) {
-        // Nobody is left to tell when the agent has gone.
-        let _ = status.write_all(&text);
-    }
+    LaunchReport::Failure(failure).write(&mut status);
     LAUNCH_FAILED
 }
 
 fn become_program(
     settings: &Launch,
     mut go: File,
+    status: &mut File,
     argv: Vec<OsString>,
 ) -> Result<std::convert::Infallible, LaunchFailure> {
     let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
@@ -121,7 +139,7 @@ fn become_program(
     let mut byte = [0];
     go.read_exact(&mut byte).map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
     if let Some(view) = &settings.confined {
-        return confine::become_confined(view, &argv, &go);
+        return confine::become_confined(view, &argv, &go, status);
     }
     if let Some((user, view)) = own_user::user_of(std::process::id()).zip(settings.own_user.as_ref()) {
         own_user::become_user(user, view)?;

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use iolab_protocol::calls::{Confined, OwnUser};
+use iolab_protocol::results::Walls;
 use iolab_protocol::ErrorObject;
 use nix::fcntl::{fcntl, FcntlArg, FdFlag, OFlag};
 use nix::unistd::pipe2;
@@ -21,7 +22,7 @@ use crate::child::{Child, Children, Kin, Pipes};
 use crate::clock::now_ns;
 use crate::confine;
 use crate::faults::{describe, refused, Answer};
-use crate::launch::{Launch, LaunchFailure, Place};
+use crate::launch::{Launch, LaunchFailure, LaunchReport, Place};
 use crate::procfs::MARK;
 
 /// A program to start.
@@ -62,19 +63,21 @@ pub struct Held {
 }
 
 impl Held {
-    /// Let the program begin; an error when it could not.
-    pub fn begin(self) -> Answer<(Arc<Child>, Pipes)> {
+    /// Let the program begin, and say what walls are around a confined one; an error when it could not.
+    pub fn begin(self) -> Answer<(Arc<Child>, Pipes, Option<Walls>)> {
         let Self { child, pipes, mut status, mut go } = self;
         // A launcher that has failed reads nothing any more; the reason is on the status pipe.
         let _ = go.write_all(b"g");
         let mut told = Vec::new();
         // Where the launcher's words cannot be read, the program may have begun: only words tell that it has not.
         let _ = status.read_to_end(&mut told);
-        if told.is_empty() {
-            return Ok((child, pipes));
+        match begun(&told) {
+            Ok(walls) => Ok((child, pipes, walls)),
+            Err(failure) => {
+                child.tend(pipes, None, Kin::End);
+                Err(failure)
+            }
         }
-        child.tend(pipes, None, Kin::End);
-        Err(failure(&told))
     }
 
     /// Give the program up before it began.
@@ -84,13 +87,22 @@ impl Held {
     }
 }
 
-fn failure(told: &[u8]) -> ErrorObject {
-    match serde_json::from_slice::<LaunchFailure>(told) {
-        Ok(LaunchFailure { doing, path, errno }) => {
-            ErrorObject::refused(format!("{doing} '{path}': {}", describe(errno)), Some(errno), path)
+/// What a launcher said before it became the program, or why it did not.
+fn begun(told: &[u8]) -> Answer<Option<Walls>> {
+    let mut walls = None;
+    for report in serde_json::Deserializer::from_slice(told).into_iter::<LaunchReport>() {
+        match report {
+            Ok(LaunchReport::Walls(each)) => walls = Some(each),
+            Ok(LaunchReport::Failure(LaunchFailure { doing, path, errno })) => {
+                let message = format!("{doing} '{path}': {}", describe(errno));
+                return Err(ErrorObject::refused(message, Some(errno), path));
+            }
+            Err(_) => {
+                return Err(ErrorObject::refused("starting program: the launcher was killed", None, ""))
+            }
         }
-        Err(_) => ErrorObject::refused("starting program: the launcher was killed", None, ""),
     }
+    Ok(walls)
 }
 
 type Order = (Program, Sender<Answer<Held>>);

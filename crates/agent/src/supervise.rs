@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iolab_protocol::calls::{ProcessStart, ProcessStop, ProcessWait, Ready, StopSignal};
-use iolab_protocol::results::{Ending, ProcessEnded, ProcessStarted};
+use iolab_protocol::results::{Ending, ProcessEnded, ProcessStarted, Walls};
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Undo};
 use iolab_samplers::Supervised;
 use nix::sys::signal::Signal;
@@ -64,14 +64,14 @@ pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
     }
     let _change = host.may_change()?;
     let reserved = host.processes.reserve(&params.id)?;
-    let (process, ready_ns) = start_until_ready(host, params)?;
+    let (process, walls, ready_ns) = start_until_ready(host, params)?;
     let (pid, begin_ns) = (process.child.pid, process.child.begin_ns);
     reserved.fill(process);
-    Ok(ProcessStarted { pid, begin_ns, ready_ns })
+    Ok(ProcessStarted { pid, begin_ns, ready_ns, walls })
 }
 
-/// The process, and when it was ready [ns].
-fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, u64)> {
+/// The process, its walls where it is confined, and when it was ready [ns].
+fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, Option<Walls>, u64)> {
     let program_name = params.argv.first().cloned().unwrap_or_default();
     let search = match &params.ready {
         Some(Ready::Output { contains }) => Some(contains.clone()),
@@ -91,11 +91,11 @@ fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, u64)
         ..Program::default()
     };
     let deadline = Instant::now().checked_add(Duration::from_millis(params.timeout_ms));
-    let started = begin(host, program, &params.id, params.netns)?;
+    let (started, walls) = begin(host, program, &params.id, params.netns)?;
     let child = &started.child;
     let ready_ns = wait_until_ready(child, params.ready.as_ref(), deadline);
     let not_ready = match ready_ns {
-        NotReady::No(ready_ns) => return Ok((started, ready_ns)),
+        NotReady::No(ready_ns) => return Ok((started, walls, ready_ns)),
         other => other,
     };
     child.kill();
@@ -107,7 +107,7 @@ fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, u64)
 }
 
 /// Start a program so that its undo is journalled before it does anything.
-fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answer<Process> {
+fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answer<(Process, Option<Walls>)> {
     let held = host.start(program)?;
     let child = Arc::clone(&held.child);
     let recorded = match stat(child.pid) {
@@ -124,22 +124,24 @@ fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answ
             return Err(error);
         }
     };
-    let begun = held.begin().and_then(|(child, pipes)| {
+    let begun = held.begin().and_then(|(child, pipes, walls)| {
         let tender = Arc::clone(&child);
         let thread = thread::Builder::new().name(format!("tend {}", child.pid));
         let thread = thread.spawn(move || {
             tender.tend(pipes, None, Kin::End);
         });
-        thread.map(drop).map_err(|error| {
+        thread.map(|_| walls).map_err(|error| {
             child.kill();
             refused("starting a thread in", "the agent", &error)
         })
     });
-    if let Err(error) = begun {
-        host.mark_undone(sequence)?;
-        return Err(error);
+    match begun {
+        Ok(walls) => Ok((Process { child, netns, sequence }, walls)),
+        Err(error) => {
+            host.mark_undone(sequence)?;
+            Err(error)
+        }
     }
-    Ok(Process { child, netns, sequence })
 }
 
 enum NotReady {

@@ -90,6 +90,34 @@ fn a_confined_program_reaches_its_folder_and_nothing_else() {
     assert_eq!(fs::metadata(canary.own.join("file")).unwrap().uid(), 65_520);
 }
 
+/// The answer to `process.start` of a confined shell, and what the shell reads of itself.
+fn walls_and_status(agent: &mut Agent, folder: &Path) -> (Value, String) {
+    let script = r#"while read -r name rest; do case $name in Seccomp:|Uid:) echo "$name $rest" ;; esac; done </proc/self/status"#;
+    let params = json!({"id": "p", "argv": ["sh", "-c", script], "confined": {"folders": [folder]}});
+    let started = agent.call("process.start", params);
+    let ended = agent.call("process.wait", json!({"id": "p"}));
+    (started["walls"].clone(), ended["stdout"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_answer_says_which_of_the_optional_walls_are_around_a_program() {
+    if !is_root("the_answer_says_which_of_the_optional_walls_are_around_a_program") {
+        return;
+    }
+    let (state, canary) = (state_folder(), canary());
+    let mut agent = Agent::start(state.path());
+    let (walls, read) = walls_and_status(&mut agent, &canary.own);
+    let filter = if walls["seccomp"] == true { "2" } else { "0" };
+    assert_eq!(walls["user"], 65_520);
+    assert_eq!(read, format!("Uid: 65520\t65520\t65520\t65520\nSeccomp: {filter}\n"));
+    let modules = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
+    if !modules.is_empty() {
+        assert_eq!(walls["landlock_abi"].is_u64(), modules.split(',').any(|name| name == "landlock"));
+    }
+    let plain = agent.call("process.start", json!({"id": "q", "argv": ["true"]}));
+    assert!(plain["walls"].is_null(), "{plain}");
+}
+
 #[test]
 fn without_root_a_confined_program_has_the_same_walls_but_for_its_user() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();

@@ -68,6 +68,18 @@ pub struct CommandEnded {
     pub end_ns: u64,
 }
 
+/// The walls around a confined program that not every kernel and user namespace has, as the kernel granted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Walls {
+    /// The user that it became; none where a user namespace has no other.
+    pub user: Option<u32>,
+    /// The version of Landlock's interface that limits it.
+    pub landlock_abi: Option<u32>,
+    /// Whether a seccomp filter limits its system calls.
+    pub seccomp: bool,
+}
+
 /// Of `process.start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,6 +90,9 @@ pub struct ProcessStarted {
     pub begin_ns: u64,
     /// When it was seen ready [ns].
     pub ready_ns: u64,
+    /// What a confined program is limited by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walls: Option<Walls>,
 }
 
 /// Of `process.wait` and `process.stop`.

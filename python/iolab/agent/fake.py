@@ -21,6 +21,7 @@ FOREVER_MS = 1 << 40
 METHOD_UNKNOWN, PARAMS_WRONG, OS_REFUSED, TIMED_OUT, NO_SUCH = -32601, -32602, -32001, -32002, -32004
 EPERM, ENOENT, EEXIST = 1, 2, 17
 KILLED = 9
+WALLS = {"user": 65_520, "landlock_abi": 7, "seccomp": True}
 USUAL_TIMEOUT_MS = 60_000
 PER_NETNS = frozenset({"interfaces", "qdiscs", "drops", "sockets"})
 """Samplers that read each namespace by itself."""
@@ -208,7 +209,8 @@ class FakeAgent:
         self.host.files[params["id"]] = params.get("files", [])
         now_ns = self._clock.now_ns()
         self._processes[params["id"]] = (outcome, now_ns)
-        return {"pid": 1000 + len(self._processes), "begin_ns": now_ns, "ready_ns": now_ns}
+        walls = {"walls": WALLS} if params.get("confined") else {}
+        return {"pid": 1000 + len(self._processes), "begin_ns": now_ns, "ready_ns": now_ns, **walls}
 
     def _process_collect(self, params: dict[str, Json]) -> Json:
         if params["id"] not in self._processes:

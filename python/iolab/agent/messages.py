@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from iolab.agent.connections import SocketCounters
 from iolab.agent.decoding import Count, decode
+from iolab.agent.port_counters import DropCounters, InterfaceCounters, QdiscCounters
 
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
@@ -137,6 +138,18 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Walls:
+    """The walls around a confined program that not every kernel has, as its kernel granted them."""
+
+    user: int | None
+    """The user that it became; None: its user namespace has no other."""
+    landlock_abi: int | None
+    """Version of Landlock's interface."""
+    seccomp: bool
+    """Whether a filter limits its system calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStarted:
     """A supervised process that is ready."""
 
@@ -146,6 +159,8 @@ class ProcessStarted:
     """Start [ns, monotonic]."""
     ready_ns: int
     """When it was ready [ns, monotonic]."""
+    walls: Walls | None = None
+    """None: the program is not confined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,70 +239,6 @@ class CpuTimes:
     """Running guests; also counted in user."""
     guest_nice_ns: Count = 0
     """Running niced guests; also counted in nice."""
-
-
-@dataclass(frozen=True, slots=True)
-class InterfaceCounters:
-    """Counters of one interface."""
-
-    name: str
-    """Interface."""
-    rx_bytes: Count
-    """Received [bytes]."""
-    rx_packets: Count
-    """Received [packets]."""
-    rx_errors: Count
-    """Receive errors."""
-    rx_dropped: Count
-    """Dropped on reception."""
-    tx_bytes: Count
-    """Sent [bytes]."""
-    tx_packets: Count
-    """Sent [packets]."""
-    tx_errors: Count
-    """Send errors."""
-    tx_dropped: Count
-    """Dropped on sending."""
-    carrier_changes: Count | None = None
-    """How often its carrier came or went; None: the kernel does not count it."""
-
-
-@dataclass(frozen=True, slots=True)
-class QdiscCounters:
-    """Counters of one queueing discipline."""
-
-    interface: str
-    """Its interface."""
-    handle: str
-    """Its handle; of nested ones each has its own."""
-    parent: str
-    """root, or its parent's handle."""
-    drops: Count
-    """Frames it dropped."""
-    kind: str = ""
-    """tbf, htb, ingress and the like."""
-    packets: Count = 0
-    """Packets that left it."""
-    bytes: Count = 0
-    """The same [bytes]."""
-    overlimits: Count = 0
-    """Times that a packet had to wait for its rate."""
-    backlog_bytes: Count = 0
-    """Waiting now [bytes]."""
-    qlen: Count = 0
-    """Waiting now [packets]."""
-
-
-@dataclass(frozen=True, slots=True)
-class DropCounters:
-    """What one place dropped since it was made."""
-
-    place: str
-    """interface, driver, protocol, or reason (of the whole kernel)."""
-    name: str
-    """Which one."""
-    counters: dict[str, int]
-    """The kernel's names and values."""
 
 
 @dataclass(frozen=True, slots=True)

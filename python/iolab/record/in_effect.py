@@ -38,6 +38,12 @@ class Effect(StrEnum):
     """Of a port: frames of its receive and its transmit ring."""
     GOVERNOR = "governor"
     """Of a computer: what chooses the frequency of its processors."""
+    PROGRAM_USER = "program_user"
+    """Of a confined program: the user that it runs as; 0 is the root of its user namespace, without capabilities."""
+    LANDLOCK = "landlock_abi"
+    """Of a confined program: the version of Landlock's interface that limits which files it opens; or none."""
+    SECCOMP = "seccomp"
+    """Of a confined program: whether a filter limits its system calls."""
 
 
 STACK = {

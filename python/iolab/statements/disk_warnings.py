@@ -44,6 +44,16 @@ class MemoryNotLimited(Warning):
     """That it was to have."""
 
 
+class LessConfined(Warning):
+    """The kernel has not all that confines a program: its user, root folder and namespaces are what holds it."""
+
+    code = "less-confined"
+    program: Name
+    machine: Name
+    lacking: tuple[Name, ...]
+    """Landlock, seccomp."""
+
+
 class LedgerOpen(Warning):
     """Two layers of a disk trial do not agree, and nothing says why."""
 

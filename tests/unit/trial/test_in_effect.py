@@ -1,6 +1,7 @@
 """What is in effect: by place, as the kernel shows it."""
 
-from iolab.agent.messages import Observation, QdiscCounters, Reading, SettingValues
+from iolab.agent.messages import Observation, Reading, SettingValues
+from iolab.agent.port_counters import QdiscCounters
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use iolab_protocol::calls::Confined;
+use iolab_protocol::results::Walls;
 use iolab_sys::execution::{become_program, bound_capabilities, drop_capabilities};
 use iolab_sys::landlock::{self, Access};
 use iolab_sys::page_cache::flush_block_device;
@@ -27,7 +28,7 @@ use nix::sys::stat::{umask, Mode};
 use nix::unistd::{access, setgroups, setresgid, setresuid, AccessFlags, Gid, Uid};
 
 use crate::faults::describe;
-use crate::launch::{agent_gone, die_with_parent, LaunchFailure};
+use crate::launch::{agent_gone, die_with_parent, LaunchFailure, LaunchReport};
 use crate::own_user::may_become;
 use crate::packets::{pair, receive, send};
 use root::Root;
@@ -54,8 +55,14 @@ pub fn have_own_processes() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWPID).map_err(lacking)
 }
 
-/// Become the program `argv` that reaches what `view` has. `go` is open for as long as the agent lives.
-pub fn become_confined(view: &Confined, argv: &[OsString], go: &File) -> Result<Infallible, LaunchFailure> {
+/// Become the program `argv` that reaches what `view` has. `go` is open for as long as the agent lives; what walls there are is
+/// said on `status`.
+pub fn become_confined(
+    view: &Confined,
+    argv: &[OsString],
+    go: &File,
+    status: &mut File,
+) -> Result<Infallible, LaunchFailure> {
     let name = argv.first().map_or_else(|| OsStr::new(""), OsString::as_os_str);
     let refused = |doing: &'static str| {
         let name = name.to_string_lossy().into_owned();
@@ -100,18 +107,34 @@ pub fn become_confined(view: &Confined, argv: &[OsString], go: &File) -> Result<
         return Err(agent_gone());
     }
     let folder = File::open(root::PROGRAM_FOLDER).map_err(refused("looking for"))?;
-    landlock::restrict(&root.allowed()).map_err(refused("limiting by Landlock what is reached by"))?;
-    let filtered = filter(flusher.is_some()).map_err(refused("limiting the system calls of"))?;
-    if let (Filtered::Yes(Some(listener)), Some(flusher)) = (filtered, flusher) {
-        send(flusher.as_fd(), &(), Some(listener.as_fd())).map_err(refused("flushing the disk of"))?;
-    }
+    let walls = restrict(&root, user, flusher.as_ref(), &refused)?;
     let words =
         |texts: &mut dyn Iterator<Item = Vec<u8>>| texts.filter_map(|text| CString::new(text).ok()).collect();
     let argv: Vec<CString> = words(&mut argv.iter().map(|word| word.as_bytes().to_vec()));
     let environment: Vec<CString> =
         words(&mut std::env::vars_os().map(|(key, value)| [key.as_bytes(), b"=", value.as_bytes()].concat()));
     let file = CString::new(root.program_name().as_bytes()).unwrap_or_default();
+    LaunchReport::Walls(walls).write(status);
     Err(refused("starting program")(become_program(&OwnedFd::from(folder), &file, &argv, &environment)))
+}
+
+/// Put up the walls that not every kernel has, and give the flusher what the filter tells it.
+fn restrict<F: FnOnce(io::Error) -> LaunchFailure>(
+    root: &Root,
+    user: Option<u32>,
+    flusher: Option<&OwnedFd>,
+    refused: impl Fn(&'static str) -> F,
+) -> Result<Walls, LaunchFailure> {
+    let landlock_abi = landlock::restrict(&root.allowed())
+        .map_err(refused("limiting by Landlock what is reached by"))?
+        .then(landlock::version)
+        .flatten();
+    let filtered = filter(flusher.is_some()).map_err(refused("limiting the system calls of"))?;
+    let seccomp = matches!(filtered, Filtered::Yes(_));
+    if let (Filtered::Yes(Some(listener)), Some(flusher)) = (filtered, flusher) {
+        send(flusher.as_fd(), &(), Some(listener.as_fd())).map_err(refused("flushing the disk of"))?;
+    }
+    Ok(Walls { user, landlock_abi, seccomp })
 }
 
 /// The program's file: the words are a path, or a name on the search path.

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
 
-from iolab.agent.messages import CommandResult, FolderMade, Json
+from iolab.agent.messages import CommandResult, FolderMade, Json, Walls
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
@@ -24,13 +25,14 @@ from iolab.trial.disk.job_file import JobFile
 from iolab.trial.disk.layers import look
 from iolab.trial.disk.ledger import Counted, LayerName, Ledger, rows_of, steps
 from iolab.trial.disk.own import Residency
-from iolab.trial.disk.ran import Ran, recorded, run_to_end
+from iolab.trial.disk.ran import ConfinedResult, Ran, recorded, run_to_end
 from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S, Patience, Reaches, run_on_disk, worked_on
 from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, way_of
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
+Done = TypeVar("Done", bound=CommandResult)
 MOST_SPREAD = 3
 """Standard deviations by which arrivals at random may be fewer than their rate says."""
 FILE = "iolab.fio"
@@ -60,6 +62,8 @@ class Round:
     """When the time of its log was 0 [ns, monotonic]."""
     done: tuple[Accesses, ...]
     """Per direction, or per section of a job file."""
+    walls: Walls | None
+    """What fio was limited by."""
 
 
 class Fio:
@@ -124,6 +128,7 @@ class Fio:
             figures=_steady_figures(rounds) if steady else _figures(rounds),
             proved=passes_cache(self._measure) or device_proved(device),
             commands=tuple(each.record for each in rounds),
+            walls=rounds[-1].walls,
             prepared=self._prepared,
             said={"runs": [_said(each) for each in rounds]},
             warnings=(*_replaced(job), *_warnings(self._measure, rounds)),
@@ -201,16 +206,22 @@ class Fio:
         record = recorded(self._measure.on, self._kernel, argv, done)
         by_day = done.end_ns - report.timestamp_ms * NS_PER_MS
         return Round(
-            job, record, done.stdout, log.stdout, by_day if job.sections else done.begin_ns, accesses
+            job,
+            record,
+            done.stdout,
+            log.stdout,
+            by_day if job.sections else done.begin_ns,
+            accesses,
+            done.walls,
         )
 
-    def _run(self, argv: tuple[str, ...], text: str, reaches: Reaches) -> CommandResult:
+    def _run(self, argv: tuple[str, ...], text: str, reaches: Reaches) -> ConfinedResult:
         return run_on_disk(self._agent, self._worked_on, argv, text, self._patience, reaches)
 
     def _with_logs(self, logs: str) -> Reaches:
         return replace(self._reaches, folders=(*self._reaches.folders, logs))
 
-    def _succeeded(self, done: CommandResult, what: str) -> CommandResult:
+    def _succeeded(self, done: Done, what: str) -> Done:
         if not done.succeeded:
             raise TrialFailed(f"fio, {what}: {done.complaint}")
         if done.stdout_dropped_bytes:

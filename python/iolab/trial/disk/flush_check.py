@@ -71,6 +71,7 @@ def run_flush_check(site: Site, measure: DiskMeasure, disk: Disk, patience: Pati
         figures=figures,
         proved=True,  # it writes past the page cache of its own kernel
         commands=(recorded(measure.on, kernel, argv, done),),
+        walls=done.walls,
         said={"request": stamp, "acknowledged": acknowledged, "verified": verified.model_dump()},
         warnings=(_lost(disk, verified),) if lost else (),
         metrics=tuple(_metrics(verified)),

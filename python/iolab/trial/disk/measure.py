@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from iolab.agent.client import Refused
-from iolab.agent.messages import Json
+from iolab.agent.messages import Json, Walls
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
+from iolab.record.in_effect import Effect
 from iolab.record.metric import Metrics
 from iolab.statements.caches import ProgramCache, StoreCache, TargetCache
+from iolab.statements.disk_warnings import LessConfined
 from iolab.statements.warnings import Warning
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
@@ -48,12 +50,15 @@ from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
 from iolab.trial.failed import Failed, LabUnusable
+from iolab.trial.in_effect import InEffect, read_in_effect
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 from iolab.trial.other_work.disturbed import disturbed
 from iolab.trial.other_work.look import work_done
 from iolab.trial.other_work.work import Work
 
+PRESENT, ABSENT = "on", "none"
+"""Whether a wall is there, as it is shown."""
 FLUSHES = 3
 """A journal commits every five seconds: it does not come between each of three flushes and the look."""
 Running = Callable[[Residency | None], Ran]
@@ -118,17 +123,15 @@ def _measured(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) 
     compared = steps(rows, _way(measure, disk))
     looked = [replace(one, kept=kept_by_door(compared)) if one.is_door else one for one in looked]
     raw: Json = {
-        **ran.said,
-        "iscsi_offer": offer,
-        "iscsi_agreed": dict(session),
-        "ledger": ledger_record(compared),
+        **ran.said, "iscsi_offer": offer, "iscsi_agreed": dict(session), "ledger": ledger_record(compared),
         **({"ledgers": [_recorded(one) for one in ran.ledgers]} if ran.ledgers else {}),
         **evidence(measure, ran.proved, device, looked),
-    }
+    }  # fmt: skip
     caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
+    less = less_confined(measure, ran.walls)
     others = used_by_others(disk.volume, began.below, ended.below, rows[-1].counted)
     memory = memory_warnings(measure.program, rows[0].counted.read_bytes, compared)
-    warnings = (*ran.warnings, *caches, *unflushed(looked), *_open(ran, compared), *memory, *others)
+    warnings = (*ran.warnings, *less, *caches, *unflushed(looked), *_open(ran, compared), *memory, *others)
     took = sum(one.duration_ns for one in ran.figures)
     busy = busiest(began.threads, ended.threads, took, sum(one.duration_ns for one in ran.commands))
     verdict = judge(measure, disk, ran.figures, busy, line_of(site, disk, rows, took))
@@ -143,6 +146,7 @@ def _measured(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) 
     )
     return Measured(
         metrics, warnings, took, (*ran.prepared, *ran.commands), raw,
+        in_effect=_in_effect(site, measure.on, ran.walls),
         conclude=lambda read: replace(
             _concluded(site, measure, ran, read),
             verdict=verdict,
@@ -179,6 +183,32 @@ def _flush(site: Site, machine: str, disk: Disk, patience: Patience) -> None:
     )
     if not done.succeeded:
         raise TrialFailed(f"flushing disk {disk.volume} of {machine}: {done.complaint}")
+
+
+def _in_effect(site: Site, machine: str, walls: Walls | None) -> InEffect:
+    """Return what is set on the lab's kernels, and what the program on `machine` is limited by."""
+    found = dict(read_in_effect(site))
+    if walls is not None:
+        found[machine] = {**found.get(machine, {}), **walls_in_effect(walls)}
+    return found
+
+
+def walls_in_effect(walls: Walls) -> dict[str, str]:
+    """Return the walls around a program as settings."""
+    return {
+        Effect.PROGRAM_USER.value: str(walls.user or 0),
+        Effect.LANDLOCK.value: ABSENT if walls.landlock_abi is None else str(walls.landlock_abi),
+        Effect.SECCOMP.value: PRESENT if walls.seccomp else ABSENT,
+    }
+
+
+def less_confined(measure: DiskMeasure, walls: Walls | None) -> tuple[LessConfined, ...]:
+    """Return a warning where the kernel has no Landlock or no seccomp for a confined program."""
+    if walls is None:
+        return ()
+    granted = {"Landlock": walls.landlock_abi is not None, "seccomp": walls.seccomp}
+    lacking = tuple(name for name, there in granted.items() if not there)
+    return (LessConfined(program=measure.program, machine=measure.on, lacking=lacking),) if lacking else ()
 
 
 def _open(ran: Ran, compared: Sequence[Step]) -> tuple[Warning, ...]:

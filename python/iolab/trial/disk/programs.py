@@ -54,6 +54,7 @@ def run_program(
             measure, parse_own(done.stdout) if own else None, device, None if cgroup is None else memory
         ),
         commands=(recorded(measure.on, kernel, argv, done),),
+        walls=done.walls,
         said={"request": request, "output": done.stdout, "messages": done.stderr},
         warnings=(
             *((PhasesTooShort(program=measure.program, phases=short),) if short else ()),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from iolab.agent.client import Agent
-from iolab.agent.messages import CommandResult, Json
+from iolab.agent.messages import CommandResult, Json, Walls
 from iolab.record.metric import Metric
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
@@ -21,6 +21,14 @@ CAPTURE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfinedResult(CommandResult):
+    """A program that worked on a disk, and ran to its end."""
+
+    walls: Walls | None
+    """What it was limited by; None: it was not confined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
     """What one program gave."""
 
@@ -32,6 +40,8 @@ class Ran:
     """What was run, with its times."""
     prepared: tuple[CommandRecord, ...] = ()
     """What was run before, to write what it measures."""
+    walls: Walls | None
+    """What the program that measured was limited by."""
     said: Mapping[str, Json]
     """What it was asked and what it printed, whole."""
     warnings: tuple[Warning, ...] = ()

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from iolab.agent.client import Agent, AgentLost, Pending, Refused
-from iolab.agent.messages import CommandResult, Json, Pong, ProcessEnded
+from iolab.agent.messages import CommandResult, Json, Pong, ProcessEnded, Walls
 from iolab.errors import AgentError
 from iolab.experiment.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
@@ -27,7 +27,7 @@ from iolab.statements.storage import (
 )
 from iolab.trial.disk.causes import check_attached
 from iolab.trial.disk.layers import FIND_STATISTICS
-from iolab.trial.disk.ran import CAPTURE_BYTES
+from iolab.trial.disk.ran import CAPTURE_BYTES, ConfinedResult
 from iolab.trial.disk.servers import Server, Silent, ask, end, servers_of
 from iolab.trial.failed import Failed, LabUnusable
 from iolab.trial.lab_access import Site
@@ -208,7 +208,7 @@ def run_on_disk(
     patience: Patience = PATIENCE,
     reaches: Reaches | None = NOTHING,
     passed: Sequence[Json] = (),
-) -> CommandResult:
+) -> ConfinedResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
 
     It reaches nothing of its machine but `reaches`, and `passed`, files that the agent opens for it (process.start).
@@ -229,7 +229,7 @@ def run_on_disk(
     except AgentLost as error:
         raise _lost(disk, argv[0], patience, error) from error
     try:
-        return _result(_awaited(_Asking(agent, disk, argv[0], patience), started.begin_ns))
+        return _result(_awaited(_Asking(agent, disk, argv[0], patience), started.begin_ns), started.walls)
     except LabUnusable:
         _stop(agent, 0, HUNG_LIMIT_S)
         raise
@@ -382,8 +382,8 @@ def progress_of(text: str) -> DiskProgress | None:
     return DiskProgress(tuple(numbers[at] for at in COMPLETED if at < len(numbers)), numbers[IN_FLIGHT])
 
 
-def _result(ended: ProcessEnded) -> CommandResult:
-    return CommandResult(
+def _result(ended: ProcessEnded, walls: Walls | None) -> ConfinedResult:
+    return ConfinedResult(
         exit_status=ended.exit_status,
         signal=ended.signal,
         timed_out=False,
@@ -393,4 +393,5 @@ def _result(ended: ProcessEnded) -> CommandResult:
         stderr_dropped_bytes=ended.stderr_dropped_bytes,
         begin_ns=ended.begin_ns,
         end_ns=ended.end_ns,
+        walls=walls,
     )

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from iolab.agent.messages import InterfaceCounters, Reading, ThreadTimes
+from iolab.agent.messages import Reading, ThreadTimes
+from iolab.agent.port_counters import InterfaceCounters
 
 NS_PER_S = 1_000_000_000
 

@@ -10,7 +10,8 @@ from tests.unit.trial.load_trials import lab
 from tests.unit.trial.sheets import PORTS, WAY
 from tests.wording import in_words
 
-from iolab.agent.messages import Observation, QdiscCounters, Reading
+from iolab.agent.messages import Observation, Reading
+from iolab.agent.port_counters import QdiscCounters
 from iolab.experiment.links import Link
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.shapes import Shape, ShapeClass

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.agent.messages import Walls
 from iolab.clock import VirtualClock
+from iolab.experiment.measures import DiskMeasure
 from iolab.statements.failures import Failure
 from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
 from iolab.statements.storage import (
@@ -20,6 +23,7 @@ from iolab.statements.storage import (
     ProcessGone,
     ProcessStopped,
 )
+from iolab.trial.disk.measure import less_confined, walls_in_effect
 from iolab.trial.disk.run_on_disk import DiskProgress, Patience, Watchdog, WorkedOn, progress_of, run_on_disk
 from iolab.trial.disk.servers import Server, Silent
 from iolab.trial.failed import Failed, LabUnusable
@@ -172,6 +176,39 @@ def test_a_program_that_ends_is_given_with_its_output_and_times() -> None:
     done = run_on_disk(bench.agent, bench.disk, ("fio", "-"), "[job]")
     assert (done.succeeded, done.stdout, done.end_ns - done.begin_ns) == (True, "all", 25 * S)
     assert bench.servers.asked == 0
+
+
+def test_a_confined_program_is_given_with_the_walls_around_it_and_a_command_of_iolab_has_none() -> None:
+    """As the agent read them."""
+    bench = Bench(Outcome("{}", duration_ns=S), (STATISTICS,))
+    done = run_on_disk(bench.agent, bench.disk, ("fio", "-"))
+    assert done.walls == Walls(user=65_520, landlock_abi=7, seccomp=True)
+    plain = run_on_disk(bench.agent, bench.disk, ("fio", "-"), reaches=None)
+    assert plain.walls is None
+
+
+@pytest.mark.parametrize(
+    ("walls", "shown", "lacking"),
+    [
+        (Walls(user=65_520, landlock_abi=7, seccomp=True), ("65520", "7", "on"), None),
+        (Walls(user=None, landlock_abi=None, seccomp=True), ("0", "none", "on"), ("Landlock",)),
+        (Walls(user=65_520, landlock_abi=4, seccomp=False), ("65520", "4", "none"), ("seccomp",)),
+        (
+            Walls(user=65_520, landlock_abi=None, seccomp=False),
+            ("65520", "none", "none"),
+            ("Landlock", "seccomp"),
+        ),
+    ],
+)
+def test_a_trial_shows_its_walls_and_warns_of_those_that_the_kernel_has_not(
+    walls: Walls, shown: tuple[str, ...], lacking: tuple[str, ...] | None
+) -> None:
+    """A user namespace without another user is no lack of the kernel."""
+    assert tuple(walls_in_effect(walls).values()) == shown
+    warnings = less_confined(DiskMeasure(kind="disk", program="fio", on="pc2"), walls)
+    assert [one.lacking for one in warnings] == ([] if lacking is None else [lacking])
+    for one in warnings:
+        assert f"the kernel of pc2 lacks {', '.join(one.lacking)}: fio was confined by" in in_words(one)
 
 
 @pytest.mark.parametrize("condition", [ProcessStopped(pid=7), SILENT])

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from iolab.agent.messages import InterfaceCounters, Observation, QdiscCounters, Reading, ThreadTimes
+from iolab.agent.messages import Observation, Reading, ThreadTimes
+from iolab.agent.port_counters import InterfaceCounters, QdiscCounters
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.trial.sheets import PORTS, RECEIVED, SENT, WAY, stall
 from tests.wording import in_words
 
-from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, QdiscCounters, Reading
+from iolab.agent.messages import Observation, Reading
+from iolab.agent.port_counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.agent.traffic import (
     DeviceCounts,
     ReceiverReport,

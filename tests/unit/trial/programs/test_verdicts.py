@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from iolab.agent.messages import InterfaceCounters, Observation, Reading, ThreadTimes
+from iolab.agent.messages import Observation, Reading, ThreadTimes
+from iolab.agent.port_counters import InterfaceCounters
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.endpoints import Port
 from iolab.record.verdict import Limit, Verdict

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from iolab.agent.messages import InterfaceCounters, Observation, Reading
+from iolab.agent.messages import Observation, Reading
+from iolab.agent.port_counters import InterfaceCounters
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metrics
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
