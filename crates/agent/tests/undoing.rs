@@ -4,9 +4,11 @@
 
 mod common;
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use common::{eventually, is_root, netns_exists, netns_name, state_folder, Agent, Netns};
+use common::{
+    eventually, is_root, netns_exists, netns_name, processes_with, sleep_mark, state_folder, Agent, Netns,
+};
 use serde_json::{json, Value};
 
 /// A small file system in memory, which goes with the test.
@@ -25,6 +27,84 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
+}
+
+/// A file system on a loop device, which goes with the test. While it is frozen, who writes to it is in state D.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn mount(test: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "fallocate -l 16M $0/image && mkfs.ext4 -q $0/image && mkdir $0/place && mount -o loop $0/image $0/place";
+        if Command::new("sh").args(["-c", script]).arg(folder.path()).status().unwrap().success() {
+            return Some(Self(folder));
+        }
+        eprintln!("skipped {test}: it mounts a file system on a loop device, which this host does not allow");
+        None
+    }
+
+    fn place(&self) -> String {
+        self.0.path().join("place").to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("fsfreeze").args(["-u", &self.place()]).stderr(Stdio::null()).status();
+        let _ = Command::new("umount").arg("-l").arg(self.place()).status();
+    }
+}
+
+#[test]
+fn a_program_in_state_d_is_given_up_until_what_serves_its_disk_has_ended() {
+    let test = "a_program_in_state_d_is_given_up_until_what_serves_its_disk_has_ended";
+    if !is_root(test) {
+        return;
+    }
+    let Some(disk) = Disk::mount(test) else { return };
+    let (state, place) = (state_folder(), disk.place());
+    let mut agent = Agent::start(state.path());
+    // To freeze is what a daemon does that does not answer; the undo, which ends it, lets its disk go.
+    let freeze = json!({"argv": ["fsfreeze", "-f", place], "undo_key": "daemon",
+        "undo": {"kind": "command", "argv": ["fsfreeze", "-u", place]}});
+    assert_eq!(agent.call("command.run", freeze)["exit_status"], 0);
+    let mark = sleep_mark(80);
+    let script = format!(": {mark}; echo text >{place}/file; exit 1");
+    agent.call("process.start", json!({"id": "stuck", "argv": ["sh", "-c", script]}));
+    eventually("the program waits for the disk", || {
+        processes_with(&mark).iter().any(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('D'))
+        })
+    });
+    let report = agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!((&report["failed"], &report["undone"]), (&json!([]), &json!(2)), "{report}");
+    assert_eq!(processes_with(&mark), Vec::<i32>::new());
+}
+
+#[test]
+fn what_failed_is_undone_once_more_after_the_rest_and_not_where_nothing_else_was_undone() {
+    let (state, folder) = (state_folder(), tempfile::tempdir().unwrap());
+    let mut agent = Agent::start(state.path());
+    let (flag, log) = (folder.path().join("flag"), folder.path().join("log"));
+    let change = |key: &str, script: String| {
+        let undo = json!({"kind": "command", "argv": ["sh", "-c", script]});
+        json!({"argv": ["true"], "undo_key": key, "undo": undo})
+    };
+    let count = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    agent.call("command.run", change("daemon", format!("touch {}", flag.display())));
+    let tried = format!("echo x >>{}; test -e {}", log.display(), flag.display());
+    agent.call("command.run", change("program", tried));
+    let report = agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!((&report["failed"], &report["undone"]), (&json!([]), &json!(2)), "{report}");
+    assert_eq!(count(), 2, "before the daemon, and after it");
+    agent.call("command.run", change("hopeless", format!("echo x >>{}; false", log.display())));
+    let report = agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!(report["failed"][0]["undo_key"], "hopeless");
+    assert_eq!(count(), 3, "nothing had changed since it failed");
+    agent.call("command.run", change("harmless", "true".to_owned()));
+    agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!(count(), 5, "something had");
 }
 
 #[test]
