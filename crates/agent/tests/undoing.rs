@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use common::{
@@ -39,7 +40,8 @@ impl Disk {
         if Command::new("sh").args(["-c", script]).arg(folder.path()).status().unwrap().success() {
             return Some(Self(folder));
         }
-        eprintln!("skipped {test}: it mounts a file system on a loop device, which this host does not allow");
+        let why = "it mounts a file system on a loop device, which this host does not allow";
+        let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
         None
     }
 

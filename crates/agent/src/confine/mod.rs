@@ -107,7 +107,7 @@ pub fn become_confined(
         return Err(agent_gone());
     }
     let folder = File::open(root::PROGRAM_FOLDER).map_err(refused("looking for"))?;
-    let walls = restrict(&root, user, flusher.as_ref(), &refused)?;
+    let walls = restrict(&root, user, flusher.as_ref(), refused)?;
     let words =
         |texts: &mut dyn Iterator<Item = Vec<u8>>| texts.filter_map(|text| CString::new(text).ok()).collect();
     let argv: Vec<CString> = words(&mut argv.iter().map(|word| word.as_bytes().to_vec()));
