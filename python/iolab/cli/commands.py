@@ -77,6 +77,10 @@ class _Commands(TyperGroup):
         super().__init__(**options)  # type: ignore[arg-type]  # typer's own keywords, handed on
         self.commands = {name: TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()}
 
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """See TyperGroup. Where a shell completes a command's name there is no option to read, nor pydantic to load."""
+        return args if ctx.resilient_parsing and not args else super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: "Context", args: list[str]
     ) -> "tuple[str | None, Command | None, list[str]]":
