@@ -1,14 +1,14 @@
 """The answers to capture.* as frozen types (contract/agent-v1.md), and the calls."""
 
 import base64
-from dataclasses import dataclass
 
 from iolab.agent.client import Agent
 from iolab.agent.decoding import Count, understood
 from iolab.agent.messages import Json
+from iolab.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CaptureStarted:
     """A capture began."""
 
@@ -16,7 +16,7 @@ class CaptureStarted:
     """From when on frames are kept [ns, monotonic]."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Captured:
     """What a capture holds, and what it does not. A super-frame of the stack is one frame."""
 
@@ -38,7 +38,7 @@ class Captured:
     """Until when."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class _Part:
     packed: str
     total_bytes: Count

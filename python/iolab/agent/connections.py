@@ -1,11 +1,10 @@
 """What an agent tells of TCP's connections, decoded once at the edge."""
 
-from dataclasses import dataclass
-
 from iolab.agent.decoding import Count
+from iolab.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SocketCounters:
     """One established TCP connection; 0 is what the kernel does not tell."""
 

@@ -1,12 +1,13 @@
 """The messages of contract/agent-v1.md as frozen types, decoded once at the edge."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from iolab.agent.connections import SocketCounters
 from iolab.agent.decoding import Count, decode
 from iolab.agent.port_counters import DropCounters, InterfaceCounters, QdiscCounters
+from iolab.frozen import frozen
 
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
@@ -15,7 +16,7 @@ PROTOCOL = (1, 5)
 """Major and minor version of the protocol that this client speaks."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Predecessor:
     """The journal of a dead agent."""
 
@@ -29,7 +30,7 @@ class Predecessor:
     """Changes not undone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Hello:
     """The agent's first message."""
 
@@ -57,7 +58,7 @@ class Hello:
     """What it cannot do here, and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """An answer that is an error."""
 
@@ -69,7 +70,7 @@ class Refusal:
     """What a program may want to know."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pong:
     """The answer to agent.ping."""
 
@@ -77,7 +78,7 @@ class Pong:
     """The agent's time [ns, monotonic]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FolderMade:
     """The answer to folder.create."""
 
@@ -85,7 +86,7 @@ class FolderMade:
     """Where it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingRead:
     """The answer to setting.read."""
 
@@ -93,7 +94,7 @@ class SettingRead:
     """What the setting is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingWritten:
     """The answer to setting.write."""
 
@@ -101,7 +102,7 @@ class SettingWritten:
     """What the setting was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CommandResult:
     """A program that ran to its end."""
 
@@ -137,7 +138,7 @@ class CommandResult:
         return (self.stderr or self.stdout).strip()[:500] or ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Walls:
     """The walls around a confined program that not every kernel has, as its kernel granted them."""
 
@@ -149,7 +150,7 @@ class Walls:
     """Whether a filter limits its system calls."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProcessStarted:
     """A supervised process that is ready."""
 
@@ -163,7 +164,7 @@ class ProcessStarted:
     """None: the program is not confined."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProcessEnded:
     """A supervised process that ended and was collected."""
 
@@ -189,7 +190,7 @@ class ProcessEnded:
     """CPU time in the kernel [ns]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UndoFailure:
     """A journal entry that could not be undone."""
 
@@ -203,7 +204,7 @@ class UndoFailure:
     """What went wrong."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UndoReport:
     """What undoing did."""
 
@@ -213,7 +214,7 @@ class UndoReport:
     """Entries that stay in the journal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CpuTimes:
     """Time of one CPU by class [ns]."""
 
@@ -241,7 +242,7 @@ class CpuTimes:
     """Running niced guests; also counted in nice."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingValues:
     """What is in effect at one place."""
 
@@ -253,7 +254,7 @@ class SettingValues:
     """What is set, and to what, as the kernel shows it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ThreadTimes:
     """Time of one thread of a supervised process, or of a kernel's thread that works for it."""
 
@@ -281,7 +282,7 @@ class ThreadTimes:
     """The CPUs that it may run on, as a list such as 0-3,6; empty: not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Observation:
     """What one sampler read; only the fields that this side uses are typed, the raw reading is stored whole."""
 
@@ -309,7 +310,7 @@ class Observation:
     """Rows of `settings` and `processors`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """What was read together."""
 

@@ -1,11 +1,10 @@
 """Counters of interfaces, queueing disciplines and drops, as an agent reads them; decoded once at the edge."""
 
-from dataclasses import dataclass
-
 from iolab.agent.decoding import Count
+from iolab.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InterfaceCounters:
     """Counters of one interface."""
 
@@ -31,7 +30,7 @@ class InterfaceCounters:
     """How often its carrier came or went; None: the kernel does not count it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QdiscCounters:
     """Counters of one queueing discipline."""
 
@@ -57,7 +56,7 @@ class QdiscCounters:
     """Waiting now [packets]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DropCounters:
     """What one place dropped since it was made."""
 

@@ -4,18 +4,19 @@ Only what this side computes with is typed; answers are stored whole.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from iolab.agent.client import REPLY_SLACK_S, Agent
 from iolab.agent.decoding import Count, decode
 from iolab.agent.messages import Json
+from iolab.frozen import frozen
 
 NS_PER_S = 1_000_000_000
 PIECE_BYTES = 1 << 20
 """Of a recording in one message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Histogram:
     """Counts of whole numbers, raw."""
 
@@ -39,7 +40,7 @@ class Histogram:
             raise ValueError(f"{counted} values are in the buckets, and {self.count} were counted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Stall:
     """A time during which a thread did not do its work."""
 
@@ -59,7 +60,7 @@ class Stall:
     """Time the thread was ready but had no CPU [ns]."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ThreadUse:
     """What a thread used in a trial."""
 
@@ -71,7 +72,7 @@ class ThreadUse:
     """Where it was kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SenderReport:
     """What one sender did."""
 
@@ -103,7 +104,7 @@ class SenderReport:
     """Frames handed over without a stamp."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SocketCounts:
     """What the receiving port itself lost."""
 
@@ -115,7 +116,7 @@ class SocketCounts:
     """No buffer was free."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlowSeen:
     """What became of one flow."""
 
@@ -127,7 +128,7 @@ class FlowSeen:
     """First copies that arrived whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlowsSeen:
     """What became of single flows."""
 
@@ -139,7 +140,7 @@ class FlowsSeen:
     """Those that lost most, at most a few."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ReceiverReport:
     """What one receiver saw."""
 
@@ -185,7 +186,7 @@ class ReceiverReport:
     """First copies that arrived when the trial's time was over: a queue had held them back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TrafficRan:
     """A trial that was run."""
 
@@ -201,7 +202,7 @@ class TrafficRan:
     """The answer, whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PathUsed:
     """How frames reach an interface, or come from it."""
 
@@ -211,7 +212,7 @@ class PathUsed:
     """Why a better way was not taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PortOpened:
     """A port that is open."""
 
@@ -227,7 +228,7 @@ class PortOpened:
     """The way in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DeviceCounts:
     """What a reference device did so far."""
 
@@ -237,7 +238,7 @@ class DeviceCounts:
     """Frames dropped by its rule."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class _Opened:
     ports: tuple[PortOpened, ...]
 

@@ -2,18 +2,18 @@
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from iolab.agent.client import Agent
 from iolab.agent.decoding import Count, understood
 from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
+from iolab.frozen import frozen
 
 View = Literal["arrival", "line"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchStarted:
     """A watch began."""
 
@@ -25,7 +25,7 @@ class WatchStarted:
     """When all points were in place [ns, monotonic]."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchWindows:
     """The windows of one length."""
 
@@ -53,7 +53,7 @@ class WatchWindows:
     """Windows by bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchTrains:
     """Trains: frames that follow each other closer than a threshold."""
 
@@ -69,7 +69,7 @@ class WatchTrains:
     """Between frames."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchBucket:
     """The smallest token bucket that holds the traffic at a rate."""
 
@@ -81,7 +81,7 @@ class WatchBucket:
     """What is still in it at the end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchLoss:
     """What a buffer before the line would lose; bytes are those on the line."""
 
@@ -93,7 +93,7 @@ class WatchLoss:
     """What comes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchLine:
     """What a line would see."""
 
@@ -105,7 +105,7 @@ class WatchLine:
     """What smaller ones lose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchFlow:
     """A flow by its addresses; without addresses: frames that are no IP, or the rest."""
 
@@ -125,7 +125,7 @@ class WatchFlow:
     """Its windows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchCounted:
     """What the interface counted; what passed while it was read may be in or out."""
 
@@ -139,7 +139,7 @@ class WatchCounted:
     """At most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchedPoint:
     """What passed one point."""
 
@@ -173,7 +173,7 @@ class WatchedPoint:
     """Where flows were counted apart."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WatchStolen:
     """A time in which CPUs were stolen."""
 
@@ -185,7 +185,7 @@ class WatchStolen:
     """So much, of all CPUs together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Watched:
     """What a watch saw."""
 
@@ -201,14 +201,14 @@ class Watched:
     """When counting ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class _Part:
     packed: str
     frame_bits: Count
     total_bytes: Count
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Packed:
     """Windows as the agent keeps them."""
 

@@ -1,11 +1,12 @@
 """What became of frames on a wire, as frozen types (contract/agent-v1.md, wire.read)."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from iolab.agent.decoding import Count
+from iolab.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StageLoss:
     """What one kind of stage lost."""
 
@@ -15,7 +16,7 @@ class StageLoss:
     """Frames that it lost."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WayCounts:
     """What became of the frames of one way, a super-frame counted as the frames that it stands for.
 
@@ -77,7 +78,7 @@ class WayCounts:
         return replace(self, stages=stages, **counts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WireCarried:
     """What carries the frames of a wire, and what it has not that it was to have."""
 
@@ -93,7 +94,7 @@ class WireCarried:
     """Why the CPU of its thread handles the frames that it gives although others were to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WireCounts:
     """What became of all frames of a wire."""
 

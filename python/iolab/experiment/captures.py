@@ -8,6 +8,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from iolab.frozen import frozen
+
 ETHERNET = 1
 NS_PER_S = 1_000_000_000
 PCAP = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
@@ -25,7 +27,7 @@ class CaptureError(ValueError):
     """What is wrong with a capture, and where."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """A frame that was captured."""
 

@@ -5,11 +5,11 @@ that are there or not, and the lists and sections in which `node[*]` stands.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from iolab.experiment.document import Items, Table, line_of
 from iolab.experiment.problems import Problems
+from iolab.frozen import frozen
 
 EACH = "[*]"
 MOST_COUNT = 1000
@@ -27,7 +27,7 @@ class Named(Table):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """The sections as the file has them."""
 

@@ -1,7 +1,7 @@
 """The frozen Experiment: what the file means, before anything is decided."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from typing import Any, Literal, TypeVar, cast
 
@@ -10,6 +10,7 @@ from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
 from iolab.experiment.paths import Target
 from iolab.experiment.site import Site
+from iolab.frozen import frozen
 from iolab.statements.lacks import Lack
 
 Question = TypeVar("Question", bound=Callable[..., Any])
@@ -17,7 +18,7 @@ Cell = Mapping[str, str]
 """Factor name to level label; a sub-factor is absent where its level is not chosen."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lab:
     """Machines, links and volumes of one cell."""
 
@@ -49,7 +50,7 @@ def once_per_lab(question: Question) -> Question:
     return cast(Question, answer)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setup:
     """One cell, resolved: the lab that must stand and what is measured in it."""
 
@@ -59,7 +60,7 @@ class Setup:
     """By name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Level:
     """One value of a factor."""
 
@@ -71,7 +72,7 @@ class Level:
     """Sub-factors, which exist only under this level."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Factor:
     """Something that is varied: a dotted path, or a name whose levels set several paths."""
 
@@ -89,7 +90,7 @@ Statistic = Literal["mean", "min", "max", "median"]
 """What several figures are summed up by."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LevelRatio:
     """A ratio between two levels of a factor."""
 
@@ -101,7 +102,7 @@ class LevelRatio:
     """Label of the level whose figure it is divided by."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """What is shown over the levels of a factor, all other levels being the same."""
 
@@ -113,7 +114,7 @@ class Summary:
     """Of each of these figures, between two levels of another factor."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Experiment:
     """An experiment file that passed every check."""
 

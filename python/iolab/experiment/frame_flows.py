@@ -1,12 +1,12 @@
 """Which flows our own frames are of, and what they are filled with: ranges of addresses and ports, payload patterns."""
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Quantity
+from iolab.frozen import frozen
 from iolab.units import UnitError
 
 MOST_FLOWS = 1_000_000
@@ -27,7 +27,7 @@ PAYLOAD_ALLOWED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddressRange:
     """Addresses that flows have in turn."""
 
@@ -45,7 +45,7 @@ class AddressRange:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PortRange:
     """Ports that flows have in turn."""
 
@@ -128,7 +128,7 @@ def port_range(value: object) -> PortRange:
     return PortRange(int(first), (int(last) - int(first)) // step + 1, step)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Payload:
     """What payloads are filled with."""
 

@@ -8,7 +8,6 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -22,6 +21,7 @@ from iolab.experiment.links import ADDRESS_ALLOWED, Address, Link, Volume
 from iolab.experiment.machines import Host, Netns, Vm
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import Quantity
+from iolab.frozen import frozen
 from iolab.parts.registry import measure_kinds
 
 
@@ -76,7 +76,7 @@ def _describe_fields(model: type[BaseModel]) -> None:
     model.model_rebuild(force=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lost:
     """A path that leads nowhere."""
 

@@ -6,7 +6,6 @@ Only what says where a host is gets read: names, users, ports. Keys and all else
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -16,6 +15,7 @@ from ruamel.yaml.error import YAMLError
 from iolab.errors import InputError, Problem
 from iolab.experiment.machines import DESTINATION
 from iolab.experiment.names import name_problem
+from iolab.frozen import frozen
 
 Include = Callable[[str], Iterable[str]]
 """A pattern of an Include line to the texts of the files it stands for."""
@@ -24,7 +24,7 @@ DEEPEST_INCLUDE = 16
 MOST_HOSTS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedHost:
     """A host as it is listed."""
 

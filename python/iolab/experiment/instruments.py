@@ -1,6 +1,5 @@
 """What can stand beside a measure: one model per kind of instrument."""
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -20,6 +19,7 @@ from iolab.experiment.quantities import (
     SomeWindow,
     Switch,
 )
+from iolab.frozen import frozen
 from iolab.parts.registry import instrument_kinds
 
 SAMPLE_NS = 100_000_000
@@ -148,7 +148,7 @@ def _named(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registered:
     """Marks a place where any registered instrument may stand; which there are is known when a file is read."""
 

@@ -1,7 +1,6 @@
 """The lab of one combination of levels, with the lines it was read from; what is wrong in it is noted by place."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from iolab.experiment.document import line_of
@@ -9,12 +8,13 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.sections import Section
+from iolab.frozen import frozen
 
 Place = tuple[str | int, ...]
 """Keys and indices that lead to a value in a section."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """The lab of one combination, with the lines it was read from."""
 

@@ -3,12 +3,13 @@
 import json
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.links import Link
 from iolab.experiment.names import is_port, name_problem
+from iolab.frozen import frozen
 from iolab.parts.registry import measure_kinds
 from iolab.parts.rows import AnyMeasureKind, ShortForm
 
@@ -22,7 +23,7 @@ Node = dict[str, Any]
 """A mapping of the file: to texts as YAML has them, or to further mappings."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneLine:
     """What was typed."""
 

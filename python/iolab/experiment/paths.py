@@ -1,7 +1,7 @@
 """Dotted paths: which places they name, and how a level's value is put there. Data is never changed in place."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
@@ -11,6 +11,7 @@ from iolab.experiment.document import Items, Table
 from iolab.experiment.grammar import Lost, locate, models
 from iolab.experiment.old_keys import with_new_words
 from iolab.experiment.sections import Section, model_of, tables
+from iolab.frozen import frozen
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Factor
@@ -52,7 +53,7 @@ class NoSuchItem(LookupError):
         super().__init__(word)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Places:
     """What paths can name in one experiment."""
 

@@ -1,7 +1,6 @@
 """Pydantic field types of the language: quantities, switches, the word `none`; `iolab.units` does the parsing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -10,6 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from iolab import units
+from iolab.frozen import frozen
 
 FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 """Every model of the language: immutable, no unknown keys, built when a file first uses it."""
@@ -48,7 +48,7 @@ MOST_REMEMBERED = 4096
 """Quantities remembered by their text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quantity:
     """Marks a field that is written with a unit and kept as a plain number."""
 
@@ -80,7 +80,7 @@ class Quantity:
         return {"type": ["string", "number"], "examples": list(self.examples), "description": self.allowed}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shorthand:
     """Marks a field that may also be written in a shorter way."""
 

@@ -1,6 +1,5 @@
 """Frames of the user's own, from a capture: which of them are sent again, and how."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import ip_network
 from typing import Annotated, Literal
@@ -10,6 +9,7 @@ from pydantic import BaseModel, Field
 from iolab.experiment.attached import FileBytes
 from iolab.experiment.captures import CaptureError, Frame, read_capture
 from iolab.experiment.quantities import FROZEN, Count, Quantity
+from iolab.frozen import frozen
 from iolab.units import UnitError
 
 MOST_FRAMES = 1_000_000
@@ -23,7 +23,7 @@ ALLOWED = (
 PREFIXES_ALLOWED = "networks of one family and length (10.0.0.0/8)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recording:
     """A capture, known by its content."""
 

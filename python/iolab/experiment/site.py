@@ -4,20 +4,20 @@ It is the key `site` of an experiment, or a small file of its own that the comma
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from iolab.experiment.document import Items, Table, line_of
 from iolab.experiment.machines import destination
 from iolab.experiment.names import is_port, name_problem
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, compact, did_you_mean, listed
+from iolab.frozen import frozen
 from iolab.units import UnitError
 
 KEYS = ("hosts", "on", "cables")
 END_ALLOWED = "HOST.INTERFACE, the host one of `hosts`"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """Hosts, what runs on them, and the cables between them."""
 

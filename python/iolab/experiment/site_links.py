@@ -1,7 +1,6 @@
 """Links of a lab on a site: the cable between hosts, and at each host a link from its interface to what runs there."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from iolab.experiment.document import Items, Table
@@ -11,6 +10,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, listed
 from iolab.experiment.product import every_level
 from iolab.experiment.site import Site
+from iolab.frozen import frozen
 
 SHARED = ("mtu", "offload")
 """Keys of a link that hold for the cable and for what joins it to a machine on a host; the others are the cable's."""
@@ -18,7 +18,7 @@ LONGEST_NAME = 15
 """Of a link: it becomes part of interface names [characters]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """One link of the lab on the site."""
 

@@ -3,16 +3,16 @@ matter here.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.experiment.sections import Section
+from iolab.frozen import frozen
 
 THIS_COMPUTER = "this computer"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VolumeTrouble:
     """A volume that nobody uses, or a disk that a machine cannot have."""
 

@@ -1,9 +1,10 @@
 """What an agent does to make a part of a lab, as values; each knows its undo, or the agent does."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from iolab.experiment.impairments import Impairments
+from iolab.frozen import frozen
 from iolab.lab.guests.guest import Guest
 from iolab.lab.links.pacer import Pacing
 from iolab.lab.readings import Command, Reading
@@ -15,7 +16,7 @@ FOUND = "{found}"
 """Stands in a change's argv for the words that `Run.find` read before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypedCommand:
     """A command as a person would type it, and its undo."""
 
@@ -27,7 +28,7 @@ class TypedCommand:
     """What its words leave open: files that are open for it, and whose thread a number is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateNetns:
     """Make a network namespace with its loopback up; undone by removing it."""
 
@@ -35,7 +36,7 @@ class CreateNetns:
     """As `ip netns` shows it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """Run a command; its undo is journalled first."""
 
@@ -49,7 +50,7 @@ class Run:
     """What to read before the change; its words replace "{found}" in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Write:
     """Write a kernel setting; undone by writing the original back."""
 
@@ -63,7 +64,7 @@ class Write:
     """True: where this kernel has no such file, there is nothing to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tell:
     """Write a word into a file below /sys that tells the kernel to do something, and keeps no value.
 
@@ -78,7 +79,7 @@ class Tell:
     """What to read before."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PinNapi:
     """Let a kernel thread of its own take in the frames of an interface, on one CPU (threaded NAPI).
 
@@ -98,7 +99,7 @@ class PinNapi:
     """Receive queues of the interface: each has a thread."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartDevice:
     """Have the agent send what comes in at an interface out of another one; undone by stopping it."""
 
@@ -118,7 +119,7 @@ class StartDevice:
     """SCHED_FIFO priority of that thread; None: as other threads."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartWire:
     """Have the agent make two interfaces and carry frames between them; undone by stopping it."""
 
@@ -136,7 +137,7 @@ class StartWire:
     """Whether its thread keeps one CPU, and others handle the frames that it gives, where there are others."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImpairWire:
     """Have a wire do something to the frames of both directions; it runs on, and stopping it is all the undo."""
 
@@ -150,7 +151,7 @@ class ImpairWire:
     """What spaces the frames of each direction before."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartGuest:
     """Start a virtual machine and wait until its agent answers; undone by ending it.
 
@@ -164,7 +165,7 @@ class StartGuest:
     """Its parent is itself a guest of the lab."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PinGuest:
     """Keep the virtual CPUs of a running guest, and the threads that carry its frames, on CPUs of its parent.
 
@@ -179,7 +180,7 @@ class PinGuest:
     """The parent's CPUs of vhost threads and of the hypervisor's own threads; empty: any."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpreadInterrupts:
     """Let some CPUs take the interrupts of a card; undone by writing back which took each before.
 
@@ -194,7 +195,7 @@ class SpreadInterrupts:
     """With how many queues; a card that gets others moves its interrupts itself, so it must be done again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TuneProcessors:
     """Let all processors of a kernel run in some way; undone by writing back what each had before.
 

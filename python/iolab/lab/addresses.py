@@ -5,7 +5,6 @@ between labs: a segment's first link decides its network, a port's place its hos
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -19,13 +18,14 @@ from ipaddress import (
 from itertools import islice
 
 from iolab.errors import InputError, Problem
+from iolab.frozen import frozen
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pool:
     """Where automatic addresses of one version of IP come from."""
 
@@ -55,7 +55,7 @@ MOST_HOSTS = 4096
 """Interfaces on one segment: more than a bridge has ports for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """A segment that needs addresses."""
 
@@ -67,7 +67,7 @@ class Wanted:
     """Per addressed interface the address written, with prefix length; None: automatic."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assigned:
     """A segment's addresses."""
 

@@ -5,9 +5,10 @@ The same for a plan, for what is sent, and for commands.jsonl: they differ only 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from iolab.experiment.impairments import Stage
+from iolab.frozen import frozen
 from iolab.lab.actions import (
     FOUND,
     ORIGINAL,
@@ -49,7 +50,7 @@ ANYWHERE = "all"
 """Any CPU, in the words of xl."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Found:
     """What is found when an action is carried out; where it is absent, words in capitals or braces stand for it."""
 
@@ -263,7 +264,7 @@ def _stages(pacing: Pacing | None) -> tuple[Stage, ...]:
 # Requests -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What an agent is asked for."""
 

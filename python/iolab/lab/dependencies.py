@@ -3,9 +3,10 @@
 The resources themselves are made elsewhere; here are their keys and names.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from iolab.experiment.experiment import Lab
+from iolab.frozen import frozen
 from iolab.lab.kernels import HERE
 from iolab.lab.links.link_topology import (
     Join,
@@ -28,7 +29,7 @@ SHARED = "shared0"
 """Name of the interface there that the ports of a link share."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a link's bridge is, or what carries a macvtap or is shared."""
 

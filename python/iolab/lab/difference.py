@@ -1,12 +1,12 @@
 """What to undo and what to do so that one lab becomes another: only what changed, and what stands on it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from iolab.frozen import frozen
 from iolab.lab.resources import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """The way from one lab to another."""
 

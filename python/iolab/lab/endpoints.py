@@ -1,8 +1,9 @@
 """What a lab's topology is made of: ports, endpoints with addresses, segments, routes, homes of programs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from iolab.experiment.port_ref import PortRef
+from iolab.frozen import frozen
 from iolab.lab.kernels import HERE
 
 ETHERNET_BYTES = 14
@@ -18,7 +19,7 @@ def version_of(address: str) -> int:
     return 6 if ":" in address else 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Port:
     """An end of a link."""
 
@@ -45,7 +46,7 @@ class Port:
         return PortRef.of(self.machine, self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     """An interface with an address: where packets of a machine begin and end."""
 
@@ -88,7 +89,7 @@ class Endpoint:
         return PortRef.of(self.machine, self.port)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """Links joined by bridging machines: what an Ethernet broadcast reaches."""
 
@@ -118,7 +119,7 @@ class Segment:
         return any(owns(self, point, ref) for point in self.endpoints)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route:
     """A static route."""
 
@@ -136,7 +137,7 @@ class Route:
     """The machine whose kernel it is set in; empty: this computer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Home:
     """Where programs of a machine run."""
 

@@ -1,12 +1,12 @@
 """What is read on a host, where, and what it must show, as values."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from iolab.frozen import frozen
 from iolab.lab.readback.values import How, value_shown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """A program to run; never given to a shell."""
 
@@ -16,7 +16,7 @@ class Command:
     """Network namespace to run in; None: the agent's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """A kernel setting: a file below /proc/sys or /sys, or the CPUs of an interrupt."""
 
@@ -26,7 +26,7 @@ class Setting:
     """Network namespace to see it from; None: the agent's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceState:
     """A reference device that the agent runs."""
 
@@ -34,7 +34,7 @@ class DeviceState:
     """Its id."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WireState:
     """A wire that the agent runs."""
 
@@ -42,7 +42,7 @@ class WireState:
     """Its id."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuestState:
     """A running guest, as its hypervisor and its threads' affinities tell of it (JSON, see `GuestThreads`)."""
 
@@ -50,7 +50,7 @@ class GuestState:
     """The machine's name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InterruptState:
     """Which CPUs take the interrupts of a card: "0-3", and more such lists where its interrupts differ."""
 
@@ -58,7 +58,7 @@ class InterruptState:
     """The card, in the kernel's own namespace."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessorState:
     """How the processors of a kernel run: the governors of its CPUs, or whether turbo is on."""
 
@@ -70,7 +70,7 @@ Source = Command | Setting | DeviceState | WireState | GuestState | InterruptSta
 """What something is read from."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
@@ -80,7 +80,7 @@ class Reading:
     """What to take from the text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expectation:
     """What reading back must show."""
 

@@ -3,8 +3,7 @@
 Nothing is executed here: `run/` gives these values to an agent.
 """
 
-from dataclasses import dataclass
-
+from iolab.frozen import frozen
 from iolab.lab.actions import (
     Action,
     CreateNetns,
@@ -17,7 +16,7 @@ from iolab.lab.actions import (
 from iolab.lab.readings import Command, Expectation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Resource:
     """One thing that must exist in a lab."""
 

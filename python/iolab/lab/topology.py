@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.experiment.port_ref import PortRef
+from iolab.frozen import frozen
 from iolab.lab.addresses import Assigned, Interface, Wanted, assign
 from iolab.lab.endpoints import ETHERNET_BYTES, VERSIONS, Endpoint, Home, Port, Route, Segment, owns
 from iolab.lab.kernels import kernel_of
@@ -20,7 +21,7 @@ NAME_PREFIX = "iolab-"
 """Begins the name of everything that a lab makes on a host."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Topology:
     """The segments of a lab and the machines that join them."""
 

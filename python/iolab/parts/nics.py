@@ -4,9 +4,10 @@ A new emulated card is a row here. What carries frames in another way than those
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from iolab.frozen import frozen
 
 NicKind = Literal[
     "e1000",
@@ -25,7 +26,7 @@ VIRTIO_DRIVER = "virtio_net"
 VIRTIO_DEVICE = "virtio-net-pci"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Nic:
     """One kind of network card."""
 

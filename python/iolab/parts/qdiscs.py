@@ -5,16 +5,17 @@ A discipline that takes a rate and nothing else, or not even a rate, is a row he
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from iolab.frozen import frozen
 
 QdiscKind = Literal["htb", "tbf", "fq", "etf", "pacer"]
 LeafKind = Literal["pfifo", "sfq", "codel", "fq_codel"]
 """Queues of a class, whose `limit` tc takes in packets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Discipline:
     """One queueing discipline."""
 

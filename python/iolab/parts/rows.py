@@ -5,10 +5,12 @@ loaded. `analysis` and `report` hang what is theirs on the kind's name, in their
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
 
 from pydantic import BaseModel
+
+from iolab.frozen import frozen
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -44,7 +46,7 @@ def kind_of_model(model: type[BaseModel]) -> str:
             raise TypeError(f"the model {model.__name__} has no field `kind: Literal[...]` of one word")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MeasureKind(Generic[M]):
     """One kind of measure."""
 
@@ -108,7 +110,7 @@ class MeasureKind(Generic[M]):
         object.__setattr__(self, "name", kind_of_model(self.model))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShortForm:
     """A word of `iolab quick` that stands for a measure between two ends."""
 
@@ -120,7 +122,7 @@ class ShortForm:
     """It runs a program of the user's at the first end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class InstrumentKind(Generic[M]):
     """One kind of instrument: what can stand beside any measure."""
 

@@ -4,9 +4,10 @@ A new search is a row here and its strategy in `trial/search`, which is loaded w
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from iolab.frozen import frozen
 
 SearchKind = Literal["bisect", "mlr", "fast"]
 FAST_NS = 7_000_000_000
@@ -17,7 +18,7 @@ MLR_TRIALS = 14
 """Load trials of MLRsearch at its usual goal, 1 s each: median of 40 searches in simulation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SearchRow:
     """One search."""
 

@@ -4,10 +4,10 @@ Composed lazily, one lab at a time. What measures is decided in trial/ and is no
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from shlex import join
 
 from iolab.experiment.experiment import Experiment
+from iolab.frozen import frozen
 from iolab.lab.actions import Action, PinGuest, StartGuest, TypedCommand
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.difference import difference, waves
@@ -18,7 +18,7 @@ from iolab.plan.labs import Labs
 from iolab.plan.types import Plan, Step
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedCommand:
     """A command as a person would type it."""
 
@@ -36,7 +36,7 @@ class PlannedCommand:
     """What takes it back; None: nothing to take back, or this is itself an undo."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepCommands:
     """What is done to the lab before a step, or after the last."""
 

@@ -1,7 +1,8 @@
 """How long a plan takes: measuring, overhead per trial, and what changing the lab costs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from iolab.frozen import frozen
 from iolab.lab.change_cost import LAB_CHANGE_NS, PLOT_CHANGE_NS
 from iolab.plan.learned_durations import GUESS_FACTOR, PLAIN_FACTOR, Learned, Took
 
@@ -9,7 +10,7 @@ TRIAL_OVERHEAD_NS = 150_000_000
 """A trial beside its measuring [ns]: read-back twice, two programs started, one record synced."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expected:
     """What of a step decides how long it takes."""
 

@@ -4,13 +4,13 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from iolab.experiment import Resolver
 from iolab.experiment.direction import beside_direction
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
+from iolab.frozen import frozen
 from iolab.lab.compose import compose
 from iolab.lab.guests.pinning import cpus_of
 from iolab.lab.hosts.computers import Computer, first_card
@@ -24,7 +24,7 @@ UNKNOWN = Computer(cpus=2)
 """What this computer is taken for where the plan does not say."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedLab:
     """What must stand for a step."""
 

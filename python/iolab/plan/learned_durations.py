@@ -6,12 +6,13 @@ Pure: the file in the user's cache is read and written elsewhere.
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import TypeAdapter, ValidationError
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
+from iolab.frozen import frozen
 from iolab.lab.kernels import parent_kernel
 
 KEPT = 9
@@ -25,7 +26,7 @@ LONGEST_NS = 24 * 3_600_000_000_000
 """What claims to be longer is no time that a trial took."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Took:
     """How long one trial took."""
 
@@ -48,7 +49,7 @@ class Took:
         return f"{'start' if self.first else 'restart'} {self.lab}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Learned:
     """Times by what they are of, the newest last [ns]."""
 

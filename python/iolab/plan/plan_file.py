@@ -1,13 +1,14 @@
 """Plan <-> the text of plan.json: tables for what repeats, one short row per step."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Annotated
 
 from pydantic import Field
 
 from iolab.errors import StoreError
 from iolab.experiment.experiment import Summary
+from iolab.frozen import frozen
 from iolab.lab.hosts.computers import Computer
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
 from iolab.record.encoding import Encoding
@@ -53,7 +54,7 @@ def encode_plan(plan: Plan) -> str:
     return json.dumps(document, separators=(",", ":")) + "\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class _Document:
     """What plan.json holds: tables, and the rows of the steps with indices into them."""
 

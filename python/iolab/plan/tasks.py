@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 
 from iolab.errors import InputError, Problem
 from iolab.experiment import Resolver, cells
 from iolab.experiment.experiment import Cell, Experiment, Selector
 from iolab.experiment.product import matches
+from iolab.frozen import frozen
 from iolab.lab.change_cost import start_ns
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.estimate import Expected
@@ -19,7 +20,7 @@ from iolab.plan.types import PlannedFactor
 from iolab.statements.lacks import Lack
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """A measure in a projected cell: one step in every block."""
 

@@ -1,10 +1,11 @@
 """What was decided before anything runs."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
 from iolab.experiment.experiment import Summary
+from iolab.frozen import frozen
 from iolab.lab.hosts.computers import Computer
 from iolab.statements.lacks import Lack
 
@@ -12,7 +13,7 @@ PLAN_SCHEMA = 4
 """Version of plan.json."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedFactor:
     """A factor and its labels, sub-factors included (in order of first appearance)."""
 
@@ -22,7 +23,7 @@ class PlannedFactor:
     """Level labels in the order written."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One trial to be done."""
 
@@ -38,7 +39,7 @@ class Step:
     """Per planned factor the index of its label; -1 where the factor does not exist or does not touch this measure."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unsupported:
     """Steps that this host cannot do."""
 
@@ -50,7 +51,7 @@ class Unsupported:
     """What is lacking."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Plan:
     """An experiment with every choice made."""
 

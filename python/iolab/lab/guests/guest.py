@@ -3,17 +3,17 @@
 Nothing here knows where an image or a hypervisor lies; that is found on the host when the guest starts.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from iolab.experiment.machines import Bus, DiskCache
+from iolab.frozen import frozen
 from iolab.parts.nics import NicKind
 
 Engine = Literal["qemu", "xen"]
 Accel = Literal["auto", "kvm", "tcg"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TapBackend:
     """A tap device that the parent's agent opens and passes on; it lives as long as the guest."""
 
@@ -25,7 +25,7 @@ class TapBackend:
     """True: frames are carried by the kernel's vhost thread."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MacvtapBackend:
     """A macvtap that stands already; the parent's agent opens its node."""
 
@@ -37,7 +37,7 @@ class MacvtapBackend:
     """True: frames are carried by the kernel's vhost thread."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VhostUserBackend:
     """A switch in user space on the parent, with which the guest shares its memory; it makes a tap, its other end."""
 
@@ -49,7 +49,7 @@ class VhostUserBackend:
     """Name of the socket in the guest's scratch folder."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionBackend:
     """A virtual function of a card of the parent, given to the guest as it is (SR-IOV, vfio-pci)."""
 
@@ -62,7 +62,7 @@ class FunctionBackend:
 Backend = TapBackend | MacvtapBackend | VhostUserBackend | FunctionBackend
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuestNic:
     """One network card of a guest."""
 
@@ -82,7 +82,7 @@ class GuestNic:
     """Transmit ring, likewise [descriptors]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuestLun:
     """An exported volume that QEMU logs in to."""
 
@@ -92,7 +92,7 @@ class GuestLun:
     """The object that has the secret which the options name; None: none is needed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuestDisk:
     """A file or block device of the parent, or what its hypervisor reaches, that the guest sees as a disk."""
 
@@ -112,7 +112,7 @@ class GuestDisk:
     """What the hypervisor logs in to; None: it opens `path`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Guest:
     """A virtual machine as it is to be started; a change of anything here is another guest."""
 

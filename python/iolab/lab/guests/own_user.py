@@ -3,15 +3,14 @@
 A guest that breaks out of its emulator is then no root of its parent, and finds no file of anybody else that is closed.
 """
 
-from dataclasses import dataclass
-
+from iolab.frozen import frozen
 from iolab.lab.guests.guest import FunctionBackend, Guest, VhostUserBackend
 from iolab.lab.guests.qemu import Place
 
 KVM = "/dev/kvm"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OwnUser:
     """The user of a program; its fields are those of the protocol (contract, process.start)."""
 

@@ -1,8 +1,8 @@
 """The files that its parent's agent opens for a guest's QEMU, under numbers that its command line names. Pure."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from iolab.frozen import frozen
 from iolab.lab.guests.guest import (
     FunctionBackend,
     Guest,
@@ -24,7 +24,7 @@ FIRST_FD = 10
 """Number of the first passed file: above standard streams and what QEMU is started with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TapFile:
     """A queue of a tap; its fields are those of the protocol (contract, process.start)."""
 
@@ -39,7 +39,7 @@ class TapFile:
     """One of several."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MacvtapFile:
     """A queue of a macvtap."""
 
@@ -50,7 +50,7 @@ class MacvtapFile:
     """The interface."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DeviceFile:
     """A device."""
 
@@ -59,7 +59,7 @@ class DeviceFile:
     """Below /dev."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PassedFile:
     """A file that the agent opens for QEMU."""
 

@@ -4,9 +4,10 @@ Where program, image and sockets lie is in `Place`, from whoever found them on t
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from iolab.frozen import frozen
 from iolab.lab.guests.guest import (
     FunctionBackend,
     Guest,
@@ -27,7 +28,7 @@ XEN_BYTES = 192 << 20
 """What the hypervisor keeps for itself of a computer of 1.5 to 2.5 GiB [bytes]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Boot:
     """What a guest is started from, as paths on its parent."""
 
@@ -47,7 +48,7 @@ PARENTS_DISKS = Boot("/lib/modules/boot/vmlinux", "/lib/modules/boot/initrd", "/
 """Where a guest of ours finds what it was itself started from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Place:
     """What was found on the parent of a guest."""
 

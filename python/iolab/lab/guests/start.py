@@ -1,8 +1,9 @@
 """How a guest is started on its parent: every command with its undo, from what was found there. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from iolab.frozen import frozen
 from iolab.lab.actions import TypedCommand
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.own_user import own_user_of
@@ -17,7 +18,7 @@ PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge
 """What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SwitchStart:
     """How the switch of a card is started."""
 
@@ -31,7 +32,7 @@ class SwitchStart:
     """Beside the agent's own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class GuestStart:
     """What a guest is started with."""
 

@@ -1,15 +1,16 @@
 """What of a computer decides on which CPUs the parts of a lab run. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from iolab.experiment.experiment import Lab
+from iolab.frozen import frozen
 from iolab.lab.hosts.facts import Facts, ProcessorFacts
 from iolab.lab.hosts.readiness import cards_of, cpu_order, node_of
 from iolab.lab.kernels import HERE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Computer:
     """The CPUs of a computer and the NUMA nodes of its cards."""
 

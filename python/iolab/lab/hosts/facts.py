@@ -1,14 +1,15 @@
 """What a host is and can do: the agent's `facts.read` and `hello` as one frozen value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import TypeAdapter, ValidationError
 
 from iolab.errors import AgentError
+from iolab.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class InterfaceFact:
     """A network interface that the host had before any lab."""
 
@@ -34,7 +35,7 @@ class InterfaceFact:
     """The daemon that manages it; None: no daemon is known to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class UsedNetwork:
     """An IPv4 network of a computer's addresses and routes."""
 
@@ -44,7 +45,7 @@ class UsedNetwork:
     """The interface it is reached by; empty: none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class IdleState:
     """A state that an idle CPU may sleep in (a C-state)."""
 
@@ -54,7 +55,7 @@ class IdleState:
     """How long leaving it takes [ns]."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProcessorFacts:
     """How the processors are set; CPUs are lists as the kernel writes them."""
 
@@ -80,7 +81,7 @@ class ProcessorFacts:
     """States that are enabled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ImageFact:
     """A guest image that can be started here."""
 
@@ -94,7 +95,7 @@ class ImageFact:
     """Program that the experiment names to whether it is there; absent: nobody looked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Facts:
     """One host, as its agent sees it."""
 

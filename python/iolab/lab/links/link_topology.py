@@ -4,7 +4,6 @@ Two namespaces get a veth pair; a guest's tap *is* the port at the other end; mo
 a namespace of the link's own; a machine's own port and its children's get a bridge in that machine. Pure.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 
@@ -12,6 +11,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, once_per_lab
 from iolab.experiment.machines import Netns, Vm
 from iolab.experiment.port_ref import PortRef
+from iolab.frozen import frozen
 from iolab.lab.kernels import has_kernel, kernel_of, parent_kernel
 
 NAME_LIMIT = 15
@@ -47,7 +47,7 @@ class Join(StrEnum):
     """Several links whose ports are one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Side:
     """The parent's side of an end that is plugged in from elsewhere: a bridge's member, or what carries a macvtap."""
 

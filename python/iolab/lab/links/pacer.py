@@ -1,8 +1,7 @@
 """iolab's own pacer as a value: classes with rate and ceil on a line, every frame of a class spaced."""
 
-from dataclasses import dataclass
-
 from iolab.experiment.impairments import Stage
+from iolab.frozen import frozen
 
 QUEUE_FRAMES = 1000
 """Queue of a class where the shape gives no limit: as below a class of htb."""
@@ -10,7 +9,7 @@ LONGEST_FRAME_BYTES = 9018
 """What a queue in frames may hold of each."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PacedClass:
     """A class of the pacer."""
 
@@ -20,7 +19,7 @@ class PacedClass:
     """What it may borrow up to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PacedFlow:
     """Which packets belong to a class."""
 
@@ -32,7 +31,7 @@ class PacedFlow:
     """Of the class among the classes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Pacing:
     """The pacer of one way of a wire."""
 

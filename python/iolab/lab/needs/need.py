@@ -1,10 +1,10 @@
 """One thing that a cell needs, and whether a host has it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Network
 
+from iolab.frozen import frozen
 from iolab.lab.endpoints import version_of
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
@@ -89,7 +89,7 @@ class NeedKind(StrEnum):
     """A computer of the kind that guest images are for: this one's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Need:
     """One thing that a cell needs."""
 

@@ -1,12 +1,12 @@
 """The addresses and ports that flows of our own frames have. Pure."""
 
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_interface
 from math import prod
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.frame_flows import AddressRange, FlowRules, PortRange
 from iolab.experiment.measures import Packets
+from iolab.frozen import frozen
 from iolab.lab.endpoints import Endpoint
 from iolab.lab.packets.placement import Way
 
@@ -20,7 +20,7 @@ FIELDS = ("source_address", "destination_address", "source_port", "destination_p
 """What tells flows apart, in the order in which it changes from flow to flow."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sweep:
     """Values that flows have in turn."""
 

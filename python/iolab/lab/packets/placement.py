@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Measure, Packets
 from iolab.experiment.port_ref import PortRef
+from iolab.frozen import frozen
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, make_topology
 from iolab.statements.instrument import (
@@ -28,7 +29,7 @@ ONE_SENDER = ("af_packet", "bpf_live")
 MOST_SENDERS = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Way:
     """How frames go in one direction."""
 
@@ -59,7 +60,7 @@ class Way:
         return tuple(port for port in self.arrivals[:-1] if port not in self.elsewhere)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PastStack:
     """Ports at which frames of a measure are not seen by what looks on in the kernel's stack."""
 
@@ -69,7 +70,7 @@ class PastStack:
     """An XDP program takes the frames that arrive there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """Where each part of a packet trial runs."""
 

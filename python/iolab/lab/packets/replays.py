@@ -3,13 +3,13 @@
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_network
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.measures import Packets
 from iolab.experiment.recordings import Moved, Replay
+from iolab.frozen import frozen
 
 ADDRESSES = 12
 """Of Ethernet, before the type [bytes]."""
@@ -24,7 +24,7 @@ ENTRY = struct.Struct("<QH")
 """Before each frame, for the agent: its time [ns] and its length [bytes]."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """What is sent of a recording."""
 

@@ -1,10 +1,10 @@
 """What ports carry, as resources: VLAN, MTU, offloads, bridges inside machines, addresses, routes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.port_ref import PortRef
+from iolab.frozen import frozen
 from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.dependencies import (
     Place,
@@ -75,7 +75,7 @@ def _vlan(lab: Lab, port: Port) -> Resource:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sized:
     """An interface that must have a link's MTU."""
 

@@ -3,8 +3,9 @@
 Pure. Which of them are an experiment's is decided in `lab/volumes/`.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from iolab.frozen import frozen
 
 SHOW = (
     "for disk in /sys/block/*; do"
@@ -20,7 +21,7 @@ of page 0x80 of its vital product data (SPC-4), behind a head of four bytes; lib
 with words of the shell itself: under emulation each program that it starts takes 10 ms."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockDevice:
     """A disk, from what `SHOW` prints."""
 

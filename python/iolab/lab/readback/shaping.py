@@ -6,9 +6,10 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal
+
+from iolab.frozen import frozen
 
 QdiscField = Literal["kind", "default", "burst_bytes", "limit_bytes", "latency_us"]
 ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes", "quantum_bytes"]
@@ -17,7 +18,7 @@ Rows = list[dict[str, Any]]
 """What tc prints with -j: the edge where its JSON is parsed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Qdisc:
     """The root qdisc of an interface, from `tc -j qdisc show`."""
 
@@ -27,7 +28,7 @@ class Qdisc:
     """What to take; a field that this kind does not show gives nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QdiscRate:
     """A rate of the root qdisc of an interface in bit/s, from `tc -j qdisc show`, which has it in bytes/s."""
 
@@ -37,7 +38,7 @@ class QdiscRate:
     """What tc calls it: rate, maxrate; one that this kind does not show gives nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShaperClass:
     """One htb class, from the text of `tc -d class show dev NAME`."""
 
@@ -47,7 +48,7 @@ class ShaperClass:
     """What to take."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeafQdisc:
     """The kind of the queue below a class, from `tc -j qdisc show`."""
 
@@ -57,7 +58,7 @@ class LeafQdisc:
     """Such as 1:10."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filters:
     """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", by preference, with commas."""
 

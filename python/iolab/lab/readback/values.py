@@ -5,16 +5,16 @@ Each value is asked for by a type of its own; those of tc are in `shaping`, thos
 
 import json
 import re
-from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
 from typing import Any, Literal
 
+from iolab.frozen import frozen
 from iolab.lab.readback.disks import BlockDevice, block_device
 from iolab.lab.readback.shaping import Filters, LeafQdisc, Qdisc, QdiscRate, ShaperClass, shown_by_tc
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interface:
     """An attribute of an interface, from `ip -j -d addr show`."""
 
@@ -38,7 +38,7 @@ class Interface:
     address6: IPv4, or IPv6 but link-local ones, with prefix length, by commas."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinkData:
     """What `ip -j -d` shows of an interface's own kind, as words: "id 5 remote 198.18.0.2"."""
 
@@ -48,7 +48,7 @@ class LinkData:
     """As `ip -j -d` has them, with dots between the levels; of IPv6 it shows remote6 for remote."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lines:
     """Lines of a text, sorted, each with white space made single."""
 
@@ -58,7 +58,7 @@ class Lines:
     """The words of each line that count, from 0; empty: all."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HasAddress:
     """One of perhaps several addresses of an interface, from `ip -j -d addr show`; as it is where it is there."""
 
@@ -68,7 +68,7 @@ class HasAddress:
     """With prefix length."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InterfaceByMac:
     """The name of the interface that has an Ethernet address, from `ip -j -d addr show`."""
 
@@ -76,7 +76,7 @@ class InterfaceByMac:
     """The address; VLAN interfaces and bridges that took it over do not count."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VirtualFunction:
     """What a card lets a virtual function do, from `ip -j -d link show`: "trust on spoofchk off"."""
 
@@ -86,7 +86,7 @@ class VirtualFunction:
     """Of the function."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Features:
     """Offloads of an interface, from `ethtool --json -k NAME`, as words for `ethtool -K`: "tso off"."""
 
@@ -96,7 +96,7 @@ class Features:
     """Short names as `ethtool -K` takes them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gateway:
     """Next hop of a route, from `ip -j -4 route show`, or -6."""
 
@@ -106,7 +106,7 @@ class Gateway:
     """Of a route with several next hops this one is shown, if it is one of them: others were added beside it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Neighbour:
     """State of a neighbour entry, from `ip -j neigh show`: permanent, reachable, ..."""
 
@@ -118,12 +118,12 @@ ENDED = "ended"
 """Where stands why a reference device or a wire runs no more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Running:
     """Whether a reference device or a wire runs: "running", or why it does not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PacedWay:
     """The pacer that a wire runs, from what its agent says of it; its keys in order."""
 
@@ -131,22 +131,22 @@ class PacedWay:
     """0 or 1: of its first or second end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Value:
     """A kernel setting's value, white space made single."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LastName:
     """The last name of a path, as `readlink` shows it: the PCI address of a device."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Driver:
     """The kernel driver of an interface, from the text of `ethtool -i NAME`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HardwareSettings:
     """What a card is set to now, from the text of `ethtool -g NAME` or `-l NAME`, as words to set it: "rx 256"."""
 
@@ -154,7 +154,7 @@ class HardwareSettings:
     """What to take, as `ethtool -G` and `-L` call it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CardSettings:
     """What a card is set to, from the text of `ethtool -c NAME` or `-a NAME`, as words to set it: "rx-usecs 3"."""
 
@@ -162,7 +162,7 @@ class CardSettings:
     """Word that sets it and label that shows it; all must be shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuestThreads:
     """A running guest, from JSON: {"status": "running", "vcpus": [[1], [2]], "carriers": [[0, 3], [0, 3]]}.
 

@@ -1,8 +1,7 @@
 """Initiators in a machine's own kernel: open-iscsi, nvme-tcp, nbd. Pure."""
 
-from dataclasses import dataclass
-
 from iolab.experiment.links import Volume
+from iolab.frozen import frozen
 from iolab.lab.actions import FOUND, Run
 from iolab.lab.readback.values import Value
 from iolab.lab.readings import Command, Expectation, Reading
@@ -37,7 +36,7 @@ NBD_TIMEOUT = "60"
 """Of a request [s]. Linux waits for ever."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Connected:
     """How a kernel connects to an export."""
 

@@ -1,8 +1,7 @@
 """Targets in the kernel: LIO for iSCSI, nvmet for NVMe/TCP, both by configfs; and qemu-nbd for NBD. Pure."""
 
-from dataclasses import dataclass
-
 from iolab.experiment.links import Volume
+from iolab.frozen import frozen
 from iolab.lab.actions import Run
 from iolab.lab.readback.values import Value
 from iolab.lab.readings import Command, Expectation, Reading
@@ -20,7 +19,7 @@ NBD_PORT = 10809
 """Of NBD (registered with IANA)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Export:
     """What a target exports, and where."""
 

@@ -1,10 +1,10 @@
 """What a disk program gave on a standing lab, whichever program it was; and how programs are run there."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import CommandResult, Json, Walls
+from iolab.frozen import frozen
 from iolab.record.metric import Metric
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
@@ -20,7 +20,7 @@ CAPTURE_BYTES = 4 << 20
 """Of each output, what is kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ConfinedResult(CommandResult):
     """A program that worked on a disk, and ran to its end."""
 
@@ -28,7 +28,7 @@ class ConfinedResult(CommandResult):
     """What it was limited by; None: it was not confined."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Ran:
     """What one program gave."""
 
