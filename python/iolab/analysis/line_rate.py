@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from iolab.analysis.types import Estimate
 from iolab.errors import IolabError
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
@@ -24,7 +24,7 @@ def line_limits(
     """
     if not estimates or estimates[0].metric not in map(Quantity, _RATES):
         return {}
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     section = Section("measure", estimates[0].measure)
     if section not in resolver.sections:
         return {}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.errors import IolabError
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Cell, Experiment, Lab
 from iolab.experiment.sections import Section
 from iolab.plan.types import Plan
@@ -55,7 +55,7 @@ def swept_paths(plan: Plan, experiment: Callable[[], Experiment]) -> Mapping[str
 
 def path_product(measure: str, cells: Sequence[Cell], experiment: Experiment) -> PathProduct | None:
     """Return the product that a measure has in all cells; None where they differ, or where no path is emulated."""
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     found: set[PathProduct | None] = set()
     section = Section("measure", measure)
     for cell in cells:

@@ -14,7 +14,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.shapes import Shape
 from iolab.lab.links.overlays import mtu_of
-from iolab.lab.topology import make_topology
+from iolab.lab.topology import topology_of
 from iolab.record.metric import Metrics
 from iolab.record.series import Series
 from iolab.statements.on_wire import PacerSlipped, WatchStolen, WireLate
@@ -101,7 +101,7 @@ def judge(
     """
     found = []
     excuse = next((one for one in warnings if isinstance(one, HELD_UP)), None)
-    topology = make_topology(setup.lab)
+    topology = topology_of(setup.lab)
     for name, link in setup.lab.links.items():
         if link.shape is None:
             continue

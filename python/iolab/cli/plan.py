@@ -12,12 +12,12 @@ from iolab.cli.console import say
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, counted
 from iolab.cli.planned import cannot_run, install_lines
 from iolab.errors import UnsupportedError
-from iolab.experiment import Resolver, load
+from iolab.experiment import Resolver, load, resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.carriers import Carrier, carrier_of
 from iolab.lab.links.link_topology import is_ours
-from iolab.lab.topology import make_topology
+from iolab.lab.topology import topology_of
 from iolab.parts.registry import measure_kinds
 from iolab.plan.at_once import parts_of
 from iolab.plan.commands import StepCommands, commands, render
@@ -117,7 +117,7 @@ def permitting(facts: Facts, settings: Sequence[str] | None) -> Facts:
 
 def _print_steps(experiment: Experiment, decided: Plan, all_commands: bool) -> None:
     """Print the commands of the first steps, or of all."""
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     for number, step_commands in enumerate(commands(experiment, decided)):
         if number == STEPS_SHOWN and not all_commands:
             say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
@@ -132,7 +132,7 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[str]
         return []
     setup, name = resolver.setup(step_commands.cell), step_commands.step.measure
     measure = setup.measures[name]
-    lines = measure_kinds()[measure.kind].commands(measure, make_topology(setup.lab))
+    lines = measure_kinds()[measure.kind].commands(measure, topology_of(setup.lab))
     begins = parts_of(setup, name)
     if len(begins) == 1:
         return lines
@@ -158,7 +158,7 @@ def _print_plan(decided: Plan, all_commands: bool) -> None:
 
 def _print_emulators(experiment: Experiment, decided: Plan) -> None:
     """Print what emulates the paths of links, and why."""
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     told: dict[str, None] = {}
     for step in decided.steps[:STEPS_READ]:
         lab = resolver.setup(decided.cell(step)).lab

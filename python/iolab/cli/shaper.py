@@ -10,7 +10,7 @@ from iolab.cli.options import File, Quick
 from iolab.cli.runs import ended, leave_out, measured
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
-from iolab.experiment import Resolver, load
+from iolab.experiment import load, resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
@@ -66,7 +66,7 @@ def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
     from iolab.report.words import EN
     from iolab.store.series import series_of
 
-    resolver, verdicts, read = Resolver(experiment), set[Kind](), series_of(run.folder)
+    resolver, verdicts, read = resolver_of(experiment), set[Kind](), series_of(run.folder)
     for record in run.trials:
         if record.result.status is not Status.OK:
             continue

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from iolab.experiment.check import parse as parse
     from iolab.experiment.product import cells as cells
     from iolab.experiment.resolve import Resolver as Resolver
+    from iolab.experiment.resolve import resolver_of as resolver_of
     from iolab.experiment.schema import json_schema as json_schema
     from iolab.experiment.template import starter as starter
 
@@ -19,6 +20,7 @@ _HOME = {
     "json_schema": "schema",
     "load": "check",
     "parse": "check",
+    "resolver_of": "resolve",
     "starter": "template",
 }
 

@@ -22,7 +22,7 @@ from iolab.experiment.paths import GROUPS, NoSuchItem, survey
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import any_cell, sample
 from iolab.experiment.references import check_references
-from iolab.experiment.resolve import Resolver
+from iolab.experiment.resolve import resolver_of
 from iolab.experiment.sections import check, tables
 from iolab.experiment.selectors import SelectorReader
 from iolab.experiment.site import KEYS, Site, read_site, written_site
@@ -278,7 +278,7 @@ def _number(document: Table, key: str, default: int, low: int, high: int, proble
 
 def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool) -> None:
     """Resolve every section in every combination of levels that changes it, within `MOST_VARIANTS`."""
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     base = tables(experiment.tree)
     for section, data in base.items():
         check(section, data, resolver.line(section), problems, stored=experiment.stored, partial=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import wraps
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
@@ -16,6 +16,28 @@ from iolab.statements.lacks import Lack
 Question = TypeVar("Question", bound=Callable[..., Any])
 Cell = Mapping[str, str]
 """Factor name to level label; a sub-factor is absent where its level is not chosen."""
+
+
+class _Asked(Protocol):
+    """What questions are asked about."""
+
+    answers: dict[object, Any]
+
+
+def answered_once(question: Question) -> Question:
+    """Return a pure function that computes each answer once per subject, its first argument.
+
+    Planning asks each question about a lab up to a hundred times. Arguments must be hashable, answers immutable.
+    """
+
+    @wraps(question)
+    def answer(subject: _Asked, *arguments: object) -> object:
+        key = (question, *arguments)
+        if key not in subject.answers:
+            subject.answers[key] = question(subject, *arguments)
+        return subject.answers[key]
+
+    return cast(Question, answer)
 
 
 @frozen
@@ -31,23 +53,7 @@ class Lab:
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Names of links and ports with nothing of their own, to what they stand for."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """Answers of pure functions about this lab, kept by `once_per_lab`. `replace` begins with none."""
-
-
-def once_per_lab(question: Question) -> Question:
-    """Return a pure function of a lab that computes each answer once per lab.
-
-    Planning asks each question about a lab up to a hundred times. Arguments must be hashable, answers immutable.
-    """
-
-    @wraps(question)
-    def answer(lab: Lab, *arguments: object) -> object:
-        key = (question, *arguments)
-        if key not in lab.answers:
-            lab.answers[key] = question(lab, *arguments)
-        return lab.answers[key]
-
-    return cast(Question, answer)
+    """Kept by `answered_once`. `replace` begins with none."""
 
 
 @frozen
@@ -152,3 +158,5 @@ class Experiment:
     """Path with a `*` to the places that it names, where a site has added others."""
     absent: Mapping[str, Mapping[str, Lack]] = field(default_factory=dict)
     """Factor and label to why the site has no such level."""
+    answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Kept by `answered_once`: its resolver. `replace` begins with none."""

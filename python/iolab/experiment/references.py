@@ -11,7 +11,7 @@ from iolab.experiment.lab_view import View
 from iolab.experiment.measure_references import check_measure
 from iolab.experiment.problems import Problems
 from iolab.experiment.product import Completion, sample
-from iolab.experiment.resolve import Resolver
+from iolab.experiment.resolve import Resolver, resolver_of
 from iolab.experiment.sections import Section
 from iolab.experiment.volumes import idle_volumes, used_volumes, volume_troubles
 from iolab.parts.registry import measure_kinds
@@ -32,7 +32,7 @@ MOST_WORK = 30_000
 
 def check_references(experiment: Experiment, problems: Problems) -> None:
     """Note every reference that leads nowhere, in any cell."""
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     lab = [section for section in resolver.sections if section.group != "measure"]
     moving = {name for section in lab for name in resolver.factors_of(section, MOVES[section.group])}
     complete = Completion(experiment.factors)

@@ -6,7 +6,6 @@ that touch that section, so that a walk over 100 000 cells resolves only what di
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel
 
 from iolab.errors import InputError
 from iolab.experiment.document import line_of
-from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup
+from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup, answered_once
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
@@ -31,6 +30,8 @@ MOST_REMEMBERED = 250_000
 """Digests kept per memo; beyond, it starts empty again."""
 MOST_MODELS = 5_000
 """Models kept; beyond, they start empty again."""
+MOST_LABS = 250
+"""Labs kept, each with what was asked about it; beyond, they start empty again."""
 
 
 class Change(NamedTuple):
@@ -65,7 +66,7 @@ class Variant(NamedTuple):
 
 
 class Resolver:
-    """Resolves cells of one experiment; remembers what it resolved."""
+    """Resolves cells of one experiment; remembers what it resolved. `resolver_of` makes it, once."""
 
     def __init__(self, experiment: Experiment) -> None:
         base = tables(experiment.tree)
@@ -95,6 +96,7 @@ class Resolver:
         self._models: dict[tuple[Section, tuple[str | None, ...]], BaseModel | None] = {}
         self._digests: dict[tuple[Section, tuple[str | None, ...]], str] = {}
         self._lab_keys: dict[tuple[str | None, ...], str] = {}
+        self._labs: dict[tuple[str | None, ...], Lab] = {}
 
     @property
     def sections(self) -> tuple[Section, ...]:
@@ -144,36 +146,55 @@ class Resolver:
         Raises:
             InputError: these levels do not fit together.
         """
-        written = self.written(cell)
-        return replace(written, lab=without_plain(written.lab))
+        return Setup(lab=self._lab_of(cell), measures=self._measures_of(cell))
 
     def written(self, cell: Cell) -> Setup:
         """Return one cell's lab and measures as they are written.
 
-        A cell may lack the factors of a measure that is not meant; that measure is then left out where it needs them.
-
         Raises:
             InputError: these levels do not fit together.
         """
-        found: dict[str, dict[str, BaseModel]] = {"machines": {}, "links": {}, "volumes": {}, "measure": {}}
+        return Setup(lab=self._written_lab(cell), measures=self._measures_of(cell))
+
+    def _lab_of(self, cell: Cell) -> Lab:
+        """Return a cell's lab: the same object for cells that differ in their measures alone."""
+        at = tuple([cell.get(name) for name in self._lab_names])
+        if at not in self._labs:
+            lab = without_plain(self._written_lab(cell))
+            if len(self._labs) >= MOST_LABS:
+                self._labs.clear()
+            self._labs[at] = lab
+        return self._labs[at]
+
+    def _written_lab(self, cell: Cell) -> Lab:
+        found: dict[str, dict[str, BaseModel]] = {"machines": {}, "links": {}, "volumes": {}}
         for section in self._base:
-            try:
-                model = self.model(section, cell)
-            except InputError:
-                if section.group != "measure" or all(
-                    branch.name in cell for branch in self._branches[section]
-                ):
-                    raise
-                model = None
-            if model is not None:
+            if section.group != "measure" and (model := self.model(section, cell)) is not None:
                 found[section.group][section.name] = model
-        lab = Lab(
+        return Lab(
             machines=cast("dict[str, Machine]", found["machines"]),
             links=cast("dict[str, Link]", found["links"]),
             volumes=cast("dict[str, Volume]", found["volumes"]),
         )
-        measures = cast("dict[str, Measure]", found["measure"])
-        return Setup(lab=lab, measures=self._at_once(measures, cell))
+
+    def _measures_of(self, cell: Cell) -> Mapping[str, Measure]:
+        """Return a cell's measures.
+
+        A cell may lack the factors of a measure that is not meant; that measure is then left out where it needs them.
+        """
+        found: dict[str, Measure] = {}
+        for section in self._base:
+            if section.group != "measure":
+                continue
+            try:
+                model = self.model(section, cell)
+            except InputError:
+                if all(branch.name in cell for branch in self._branches[section]):
+                    raise
+                model = None
+            if model is not None:
+                found[section.name] = cast("Measure", model)
+        return self._at_once(found, cell)
 
     def _at_once(self, measures: Mapping[str, Measure], cell: Cell) -> Mapping[str, Measure]:
         """Return the measures of a cell that are taken there; several at once as each can be beside the others."""
@@ -286,6 +307,12 @@ class Resolver:
             model = self._resolved(section, cell)
             digest = self._digests[at] = "" if model is None else _hash(f"{section}\n{canonical(model)}")
         return digest
+
+
+@answered_once
+def resolver_of(experiment: Experiment) -> Resolver:
+    """Return the resolver of an experiment: one, so that whatever asks it shares what it remembers."""
+    return Resolver(experiment)
 
 
 def canonical(model: BaseModel) -> str:

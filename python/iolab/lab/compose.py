@@ -29,7 +29,7 @@ from iolab.lab.readback.values import Value
 from iolab.lab.readings import Expectation, Reading, Setting
 from iolab.lab.resources import Resource
 from iolab.lab.standing.resources import standing_resources
-from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
+from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of, topology_of
 from iolab.lab.volumes.resources import volume_resources
 
 NONE_KNOWN: Mapping[str, int] = {}
@@ -53,7 +53,7 @@ def compose(
     Raises:
         InputError: names or addresses clash.
     """
-    topology = make_topology(lab, prefix=prefix)
+    topology = topology_of(lab) if prefix == NAME_PREFIX else make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
     resources += guest_resources(lab, topology, prefix)
     resources += volume_resources(lab, topology, prefix)

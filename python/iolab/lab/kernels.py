@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from iolab.experiment.experiment import Lab, once_per_lab
+from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.machines import Machine
 
 HERE = ""
@@ -14,7 +14,7 @@ def has_kernel(machine: Machine) -> bool:
     return machine.kind == "vm" or (machine.kind == "host" and machine.ssh is not None)
 
 
-@once_per_lab
+@answered_once
 def kernel_of(lab: Lab, machine: str) -> str:
     """Return the machine whose kernel this machine's interfaces are in; `HERE` for this computer."""
     found = lab.machines[machine]
@@ -23,14 +23,14 @@ def kernel_of(lab: Lab, machine: str) -> str:
     return HERE if found.on is None else kernel_of(lab, found.on)
 
 
-@once_per_lab
+@answered_once
 def parent_kernel(lab: Lab, machine: str) -> str:
     """Return the kernel that a virtual machine is started on; `HERE` for this computer."""
     parent = lab.machines[machine].on
     return HERE if parent is None else kernel_of(lab, parent)
 
 
-@once_per_lab
+@answered_once
 def kernels(lab: Lab) -> tuple[str, ...]:
     """Return every kernel of a lab, each after its parent; `HERE` first."""
     parents: Mapping[str, str] = {

@@ -3,9 +3,10 @@
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from typing import Any
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Lab
+from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.machines import Machine
 from iolab.experiment.port_ref import PortRef
 from iolab.frozen import frozen
@@ -35,11 +36,14 @@ class Topology:
     """Of every machine."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Names of ports with nothing of their own, to the ports that they stand for."""
+    answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Kept by `answered_once`."""
 
     def named(self, ref: str) -> str:
         """Return the port, or the machine, that a name stands for."""
         return self.aliases.get(ref, ref)
 
+    @answered_once
     def ports(self) -> tuple[Port, ...]:
         """Return every port of the lab."""
         return tuple(port for segment in self.segments for port in segment.ports)
@@ -53,7 +57,10 @@ class Topology:
         Raises:
             InputError: one of them does not exist, or no way joins them.
         """
-        ref, towards = self.named(ref), self.named(towards)
+        return self._endpoint(self.named(ref), self.named(towards), ip)
+
+    @answered_once
+    def _endpoint(self, ref: str, towards: str, ip: int | None) -> Endpoint:
         here, there = PortRef(ref), PortRef(towards)
         problem = self._unknown(ref) or self._unknown(towards)
         if here.machine == there.machine and (here.port == there.port or not here.port or not there.port):
@@ -108,6 +115,7 @@ class Topology:
                 network = segment.network_of(ip) or ""
                 yield Route(machine, source.netns, source, network, gateway.address, source.kernel)
 
+    @answered_once
     def _at(self, ref: str, ip: int | None = None) -> tuple[Segment, ...]:
         """Return the segments of a machine or a port; those that lie over others come first, and are preferred so."""
         own = (segment for segment in self.segments if segment.has(ref))
@@ -153,6 +161,16 @@ class Topology:
         allowed = "machines on one segment, or joined by machines with `forward: route`"
         advice = "add a link, or let a machine forward"
         return Problem(ref, f"finding the way to {towards}", seen, allowed, advice)
+
+
+@answered_once
+def topology_of(lab: Lab) -> Topology:
+    """Return the topology of a lab as it stands: one, so that whatever asks it shares its answers.
+
+    Raises:
+        InputError: a port is used twice, or an address cannot be used.
+    """
+    return make_topology(lab)
 
 
 def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from iolab.errors import InputError, Problem
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.document import line_of
 from iolab.experiment.experiment import Cell, Experiment
 from iolab.experiment.product import names, sample
@@ -27,7 +27,7 @@ def check_cells(experiment: Experiment) -> None:
     """
     if experiment.site is not None:
         return
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     support = Support(resolver, ANY_HOST)
     found = [
         problem
@@ -44,7 +44,7 @@ def left_out(experiment: Experiment) -> dict[Lack, Cell]:
     """Return why cells cannot be on the site of an experiment, whatever its hosts are; each reason with one cell."""
     if experiment.site is None:
         return {}
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     support = Support(resolver, ANY_HOST)
     found: dict[Lack, Cell] = {}
     for cell in sample(experiment, names(experiment.factors), MOST_CELLS):

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.direction import beside_direction
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.measures import Packets
@@ -17,7 +17,7 @@ from iolab.lab.hosts.computers import Computer, first_card
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, placement_of, ways
 from iolab.lab.resources import Resource
-from iolab.lab.topology import make_topology
+from iolab.lab.topology import topology_of
 from iolab.plan.types import Plan, Step
 
 UNKNOWN = Computer(cpus=2)
@@ -38,7 +38,7 @@ class Labs:
     """The labs of one plan; steps in a row that share a lab share its resources."""
 
     def __init__(self, experiment: Experiment, plan: Plan) -> None:
-        self._resolver = Resolver(experiment)
+        self._resolver = resolver_of(experiment)
         self._plan = plan
         self._last: tuple[tuple[str, str], PlannedLab] | None = None
 
@@ -83,7 +83,7 @@ class Labs:
         measure = setup.measures[name]
         if not isinstance(measure, Packets):
             return ()
-        source = ways(setup.lab, make_topology(setup.lab), measure)[0].source
+        source = ways(setup.lab, topology_of(setup.lab), measure)[0].source
         known = self._plan.computers
         if (sender := known.get(source.kernel)) and (order := sender.order(source.port)):
             return order

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.lab.links.overlays import unequal_mtus
-from iolab.lab.topology import make_topology
+from iolab.lab.topology import topology_of
 from iolab.plan.commands import PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
 from iolab.statements.notes import SegmentMtusDiffer
@@ -67,11 +67,11 @@ def describe(
 
 def mtu_warnings(experiment: Experiment, plan: Plan) -> tuple[SegmentMtusDiffer, ...]:
     """Return the segments of the first labs of a plan whose links have different MTUs, each once."""
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     found: dict[SegmentMtusDiffer, None] = {}
     for step in plan.steps[:STEPS_READ]:
         lab = resolver.setup(plan.cell(step)).lab
-        segments = (segment.links for segment in make_topology(lab).segments)
+        segments = (segment.links for segment in topology_of(lab).segments)
         found |= dict.fromkeys(unequal_mtus(lab, segments))
     return tuple(found)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b, sha256
 
 from iolab.errors import AgentError, InputError
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment, Factor, Selector
 from iolab.experiment.product import names
 from iolab.lab.change_cost import grouping
@@ -47,7 +47,7 @@ def make_plan(
     """
     seed = experiment.seed if seed is None else seed
     blocks = experiment.blocks if blocks is None else blocks
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     factors = tuple(PlannedFactor(name, labels) for name, labels in names(experiment.factors).items())
     slow = grouping(experiment.factors)
     tasks = make_tasks(experiment, resolver, facts, factors, slow, only, blocks)

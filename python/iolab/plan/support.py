@@ -17,7 +17,7 @@ from iolab.lab.links.wires import wire_memory
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Wanted, lacking, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
-from iolab.lab.topology import Topology, make_topology
+from iolab.lab.topology import Topology, topology_of
 from iolab.lab.volumes.needs import volume_needs
 from iolab.parts.registry import measure_kinds
 from iolab.plan.at_once import span_ns
@@ -114,7 +114,7 @@ class Support:
         """Return what the parts lack together, and how they are joined."""
         if shape not in self._labs:
             lab = self._resolver.setup(cell).lab
-            self._labs[shape] = (self._lacking(lab_needs(lab)), (lab, make_topology(lab)))
+            self._labs[shape] = (self._lacking(lab_needs(lab)), (lab, topology_of(lab)))
         return self._labs[shape]
 
 

@@ -7,13 +7,13 @@ from itertools import islice
 from pydantic import BaseModel
 
 from iolab.errors import IolabError
-from iolab.experiment import Resolver, cells
+from iolab.experiment import cells, resolver_of
 from iolab.experiment.experiment import Experiment, Lab
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.links import Link, Offload
 from iolab.experiment.machines import Machine
 from iolab.experiment.shapes import Shape
-from iolab.lab.topology import make_topology
+from iolab.lab.topology import topology_of
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.words import Words
@@ -87,10 +87,10 @@ class Picture:
 def picture(experiment: Experiment, names: Names) -> Picture:
     """Take the baseline's lab (or the first cell's); empty where the experiment can no longer be resolved."""
     try:
-        lab = Resolver(experiment).setup(_cell(experiment)).lab
+        lab = resolver_of(experiment).setup(_cell(experiment)).lab
         addresses = {
             f"{point.machine}.{point.port}": f"{point.address}/{point.prefix_length}"
-            for segment in make_topology(lab).segments
+            for segment in topology_of(lab).segments
             for point in segment.endpoints
         }
     except IolabError:

@@ -24,7 +24,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.files import cache_folder, write_whole
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
-from iolab.lab.topology import make_topology
+from iolab.lab.topology import topology_of
 from iolab.record.load import LoadRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
@@ -215,7 +215,7 @@ def _bench(agent: Agent, lab: StandingLab, cpus: int, path: str, size: int, max_
     measure = Latency.model_validate(keys)
     placement = placement_of(Setup(lab=LAB, measures={"it": measure}), "it", range(cpus))
     lab.change_to(compose(LAB, placement=placement))
-    topology = make_topology(LAB)
+    topology = topology_of(LAB)
     threads = {port.ref: lab.napi.at(port.netns, port.name) for port in topology.ports()}
     known: dict[str, ArrivalThread] = {ref: thread for ref, thread in threads.items() if thread is not None}
     site = Site(agent=agent, lab=LAB, topology=topology, placement=placement, threads=known)

@@ -19,7 +19,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, sending_end
 from iolab.lab.resources import Resource
-from iolab.lab.topology import Topology, make_topology
+from iolab.lab.topology import Topology, topology_of
 from iolab.plan.at_once import duration_ns, parts_of
 from iolab.plan.labs import Labs
 from iolab.plan.learned_durations import Took, kind_of
@@ -264,7 +264,7 @@ class Session:
     ) -> tuple[Warning, ...]:
         """Return what must be known of guests and of hosts to read any figure of a trial."""
         unready = host_warnings(setup.lab, self._host.facts, placement)
-        part = taking_part(setup.lab, make_topology(setup.lab), setup.measures[measure]) if guests else None
+        part = taking_part(setup.lab, topology_of(setup.lab), setup.measures[measure]) if guests else None
         return (*guest_warnings(guests, self._host.emulated, part), *unready)
 
     def _losses(self, told: str | None = None) -> tuple[Failure, ...]:
@@ -308,7 +308,7 @@ class Session:
         self, setup: Setup, turn: Sequence[Step], placement: Placement | None
     ) -> Mapping[str, Measured | Failure]:
         """Measure what is taken at once; raises where it is one measure and that fails."""
-        topology, names = make_topology(setup.lab), [step.measure for step in turn]
+        topology, names = topology_of(setup.lab), [step.measure for step in turn]
         kernel = self._kernel_of(setup, names[0], topology)
         site = Site(
             agent=self._agents.of(kernel),

@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Lab, once_per_lab
+from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.machines import Netns, Vm
 from iolab.experiment.port_ref import PortRef
 from iolab.frozen import frozen
@@ -65,20 +65,20 @@ class Side:
     """False: the interface is a port of the parent, which another link makes and sets."""
 
 
-@once_per_lab
+@answered_once
 def others(lab: Lab, link: str, machine: str) -> tuple[str, ...]:
     """Return the machines at the other ends of a link."""
     ends = (end.machine for end in lab.links[link].ends)
     return tuple(name for name in ends if name != machine)
 
 
-@once_per_lab
+@answered_once
 def standing_on(lab: Lab, machine: str) -> str:
     """Return the kernel on which a machine's interfaces are plugged in from outside: a guest's on its parent's."""
     return parent_kernel(lab, machine) if lab.machines[machine].kind == "vm" else kernel_of(lab, machine)
 
 
-@once_per_lab
+@answered_once
 def is_parent(lab: Lab, link: str, machine: str) -> bool:
     """Tell whether all other ends of a link are children of a machine."""
     there = False
@@ -90,7 +90,7 @@ def is_parent(lab: Lab, link: str, machine: str) -> bool:
     return there
 
 
-@once_per_lab
+@answered_once
 def is_card(lab: Lab, ref: PortRef) -> bool:
     """Tell whether a port is a card of a guest, made with it by its parent.
 
@@ -103,7 +103,7 @@ def is_card(lab: Lab, ref: PortRef) -> bool:
     return not lab.links[owner].over and not _leads_down(lab, owner, machine)
 
 
-@once_per_lab
+@answered_once
 def owner_of(lab: Lab, ref: PortRef) -> str:
     """Return the link that makes a port; another one that it is an end of joins its machine's children to it."""
     links = [name for name, link in lab.links.items() if ref in link.ends]
@@ -111,21 +111,21 @@ def owner_of(lab: Lab, ref: PortRef) -> str:
     return next((name for name in links if not is_parent(lab, name, machine)), links[0])
 
 
-@once_per_lab
+@answered_once
 def uplinks(lab: Lab, link: str) -> tuple[PortRef, ...]:
     """Return the ends of a link that another link makes: ports of the parent, to which this one joins its children."""
     ends = (end for end in lab.links[link].ends if is_parent(lab, link, end.machine))
     return tuple(end for end in ends if owner_of(lab, end) != link)
 
 
-@once_per_lab
+@answered_once
 def own_ends(lab: Lab, link: str) -> tuple[PortRef, ...]:
     """Return the ends that a link makes."""
     elsewhere = uplinks(lab, link)
     return tuple(end for end in lab.links[link].ends if end not in elsewhere)
 
 
-@once_per_lab
+@answered_once
 def home_of(lab: Lab, link: str) -> str:
     """Return the kernel on which a link is made.
 
@@ -140,7 +140,7 @@ def home_of(lab: Lab, link: str) -> str:
     return next(iter(homes.values()))
 
 
-@once_per_lab
+@answered_once
 def plugged_into(lab: Lab, ref: PortRef, link: str) -> str:
     """Return the kernel on which an end is plugged into a link."""
     machine = ref.machine
@@ -149,7 +149,7 @@ def plugged_into(lab: Lab, ref: PortRef, link: str) -> str:
     return standing_on(lab, machine)
 
 
-@once_per_lab
+@answered_once
 def join_of(lab: Lab, link: str) -> Join:
     """Return what joins the ends of a link."""
     if lab.links[link].cable:
@@ -174,13 +174,13 @@ def join_of(lab: Lab, link: str) -> Join:
     return Join.MACVTAP if is_macvtap(guest) else Join.TAP
 
 
-@once_per_lab
+@answered_once
 def is_shared(lab: Lab, link: str) -> bool:
     """Tell whether the ends of a link are macvlans or ipvlans on one interface."""
     return lab.links[link].join in ("macvlan", "ipvlan")
 
 
-@once_per_lab
+@answered_once
 def is_ours(lab: Lab, link: str) -> bool:
     """Tell whether iolab itself carries the frames of a link."""
     wire = lab.links[link].wire
@@ -216,7 +216,7 @@ def is_function(lab: Lab, machine: str) -> bool:
     return isinstance(found, Vm) and found.engine == "qemu" and found.nic == "sr-iov"
 
 
-@once_per_lab
+@answered_once
 def has_functions(lab: Lab, link: str) -> bool:
     """Tell whether a link joins a parent's card and virtual functions of it."""
     parents = {end.machine for end in uplinks(lab, link)}
@@ -224,7 +224,7 @@ def has_functions(lab: Lab, link: str) -> bool:
     return bool(parents) and any(is_function(lab, name) for name in ends - parents)
 
 
-@once_per_lab
+@answered_once
 def macvtaps_on(lab: Lab, uplink: PortRef) -> tuple[PortRef, ...]:
     """Return the cards of guests that are macvtaps on a port of their parent, as all that is joined to it must be.
 
@@ -270,7 +270,7 @@ def short_name(ref: str, role: str = "") -> str:
     return f"{name[: NAME_LIMIT - 7]}-{digest}"
 
 
-@once_per_lab
+@answered_once
 def _leads_down(lab: Lab, link: str, machine: str) -> bool:
     """Tell whether another end of a link stands on a machine's own kernel."""
     return any(standing_on(lab, name) == machine for name in others(lab, link, machine))

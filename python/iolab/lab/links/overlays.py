@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Lab, once_per_lab
+from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.overlays import ports_below
 from iolab.experiment.port_ref import PortRef
 from iolab.statements.clashes import (
@@ -33,14 +33,14 @@ def is_over(lab: Lab, link: str) -> bool:
     return bool(lab.links[link].over)
 
 
-@once_per_lab
+@answered_once
 def carriers(lab: Lab, link: str, machine: str) -> tuple[PortRef, ...]:
     """Return the ports of a machine that carry its end of a link: all of a bond, the first of a tunnel."""
     found = ports_below(lab.links, lab.links[link], machine)
     return found if lab.links[link].bond is not None else found[:1]
 
 
-@once_per_lab
+@answered_once
 def bonded(lab: Lab) -> frozenset[PortRef]:
     """Return the ports that are parts of bonds: they have no address of their own."""
     bonds = ((name, link) for name, link in lab.links.items() if link.bond is not None)
@@ -49,7 +49,7 @@ def bonded(lab: Lab) -> frozenset[PortRef]:
     )
 
 
-@once_per_lab
+@answered_once
 def links_below(lab: Lab, link: str) -> frozenset[str]:
     """Return every link below a link."""
     found: set[str] = set()

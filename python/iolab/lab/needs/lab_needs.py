@@ -25,7 +25,7 @@ from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, SWITCH, Need, NeedKind
 from iolab.lab.needs.where import where
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.standing.needs import standing_needs
-from iolab.lab.topology import Topology, cpus_of, make_topology
+from iolab.lab.topology import Topology, cpus_of, topology_of
 from iolab.lab.volumes.needs import joint_needs
 from iolab.parts.image_names import flavour_of_image
 from iolab.parts.nics import NICS
@@ -63,7 +63,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
     if wrong := (*cables(lab), *function_needs(lab), *join_needs(lab), *overlay_needs(lab)):
         return wrong
     compose(lab)
-    topology = make_topology(lab)
+    topology = topology_of(lab)
     found: list[Wanted] = []
     for name, machine in lab.machines.items():
         found += _machine(lab, name, machine)

@@ -41,9 +41,9 @@ def source_addresses(way: Way, source: Endpoint, flows: int) -> tuple[str, int]:
     need addresses of their own (RFC 4814, section 3). They are those of the sender's network above all that machines
     have, so a router lets them in and takes none for its own.
     """
-    own = ip_interface(f"{source.address}/{source.prefix_length}")
     if flows == 1:
-        return str(own.ip), 1
+        return source.address, 1
+    own = ip_interface(f"{source.address}/{source.prefix_length}")
     same = (point.of(own.version) or point for point in way.near)
     first = max(ip_address(point.address) for point in same) + 1
     room = int(own.network.broadcast_address) - int(first)

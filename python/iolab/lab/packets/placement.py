@@ -11,7 +11,7 @@ from iolab.experiment.measures import Measure, Packets
 from iolab.experiment.port_ref import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import Endpoint, Topology, make_topology
+from iolab.lab.topology import Endpoint, Topology, topology_of
 from iolab.statements.instrument import (
     FurtherGeneratorAt,
     GeneratorAt,
@@ -272,7 +272,7 @@ def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement |
     wanted = setup.measures[measure]
     if not isinstance(wanted, Packets):
         return None
-    directions = ways(setup.lab, make_topology(setup.lab), wanted)
+    directions = ways(setup.lab, topology_of(setup.lab), wanted)
     senders = senders_of(wanted, len(directions), len(cpus))
     placed = place(directions, cpus, realtime=wanted.scheduling == "realtime", senders=senders)
     return replace(placed, past_stack=past_stack(wanted, setup.lab, directions))
@@ -315,9 +315,8 @@ def _ports_of(end: Endpoint, ports: Sequence[PortRef]) -> frozenset[PortRef]:
 
 def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
     source, target = topology.endpoint(src, towards=dst), topology.endpoint(dst, towards=src)
-    ports = {port.ref for port in topology.ports()}
     for point in (source, target):
-        if point.ref not in ports:
+        if all(point.ref != port.ref for port in topology.ports()):
             seen = f"{point.ref}, the bridge of a machine that forwards"
             allowed = "a port of a machine that does not bridge"
             raise InputError([Problem(point.ref, "finding where frames are sent", seen, allowed)])

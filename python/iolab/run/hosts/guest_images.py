@@ -5,7 +5,7 @@ A host that has lost its copy since gets another one when a guest starts.
 
 from iolab.agent.ssh import SshTransport
 from iolab.agent.ssh_image import Tell
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment, Lab
 from iolab.experiment.machines import Vm
 from iolab.lab.guests.vm import image_of
@@ -40,7 +40,7 @@ def provide_images(agents: Agents, experiment: Experiment, plan: Plan, tell: Tel
 
 def images_on_hosts(experiment: Experiment, plan: Plan) -> dict[str, set[str]]:
     """Return, for each machine that is another host, the flavours of image that guests on it need."""
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     found: dict[str, set[str]] = {}
     seen: set[str] = set()
     for step in plan.steps:

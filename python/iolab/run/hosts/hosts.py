@@ -14,7 +14,7 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.agent.ssh import LEASE_S
 from iolab.errors import AgentError, InputError, Problem, UnsupportedError
-from iolab.experiment import Resolver, cells
+from iolab.experiment import Resolver, cells, resolver_of
 from iolab.experiment.experiment import Cell, Experiment
 from iolab.experiment.machines import Host
 from iolab.experiment.sections import Section
@@ -31,6 +31,8 @@ REBOOT_DEADLINE_S = 180.0
 """Servers test their memory before they boot."""
 REBOOT_INTERVAL_S = 2.0
 UNDONE_SHOWN = 3
+PLACE = frozenset({"kind", "ssh"})
+"""Keys of a machine that say on which host it is."""
 
 T = TypeVar("T")
 
@@ -41,7 +43,7 @@ def hosts_of(experiment: Experiment) -> dict[str, str]:
     Raises:
         InputError: a machine is on two hosts, or two machines are on one.
     """
-    resolver = Resolver(experiment)
+    resolver = resolver_of(experiment)
     found: dict[str, str] = {}
     for section in resolver.sections:
         if section.group != "machines":
@@ -189,8 +191,8 @@ def together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Except
 
 
 def _distinct(experiment: Experiment, resolver: Resolver, section: Section) -> Iterator[Cell]:
-    """Yield a cell for each combination of the factors that touch a section."""
-    factors = resolver.factors_of(section)
+    """Yield a cell for each combination of the factors that decide whether a machine is a host, and where."""
+    factors = resolver.factors_of(section, PLACE)
     seen: set[tuple[str | None, ...]] = set()
     for cell in cells(experiment):
         at = tuple([cell.get(name) for name in factors])

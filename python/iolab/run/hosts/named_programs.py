@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from iolab.agent.client import Agent
 from iolab.agent.transport import find_agent
 from iolab.errors import InputError
-from iolab.experiment import Resolver
+from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.machines import Host, Netns, Vm
 from iolab.experiment.measures import Measure
@@ -56,7 +56,7 @@ def _in_image(name: str, names: Collection[str]) -> dict[str, bool]:
 
 def named_programs(experiment: Experiment) -> tuple[str, ...]:
     """Return the programs that the measures and machines of an experiment name, in any cell."""
-    resolver, complete = Resolver(experiment), Completion(experiment.factors)
+    resolver, complete = resolver_of(experiment), Completion(experiment.factors)
     machines = [section for section in resolver.sections if section.group == "machines"]
     found: dict[str, None] = {}
     for section in (*(Section("measure", measure) for measure in resolver.measures), *machines):
