@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from iolab.aliases import OldName
-from iolab.cli.console import say
+from iolab.cli.console import say, sentence
 from iolab.cli.options import On, counted
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import cells, json_schema, load, starter
@@ -114,10 +114,8 @@ def _print_site(experiment: Experiment) -> None:
         say(f"  {name}: {place or 'this computer'}{', with ' + ', '.join(guests) if guests else ''}")
     for link, ends in site.cables.items():
         say(f"  {link}: the cable {' - '.join(ends)}")
-    from iolab.report.words import EN  # only a site leaves levels out
-
     for reason in left_out(experiment):
-        say(f"  left out: {EN.said.say(reason)}")
+        say(f"  left out: {sentence(reason)}")
 
 
 def schema() -> None:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from iolab.cli.console import say
+from iolab.cli.cannot_run import cannot_run, install_lines
+from iolab.cli.console import advice, say, sentence
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, counted
-from iolab.cli.planned import cannot_run, install_lines
 from iolab.errors import UnsupportedError
 from iolab.experiment import Resolver, load, resolver_of
 from iolab.experiment.experiment import Experiment
@@ -24,14 +24,11 @@ from iolab.plan.commands import StepCommands, commands, render
 from iolab.plan.plan_json import STEPS_READ, describe, mtu_warnings, not_asked
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
-from iolab.plan.types import Plan
-from iolab.report.stated import stated
-from iolab.report.troubles import unsupported
-from iolab.report.words import EN
+from iolab.plan.types import Plan, unsupported
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.hosts.host_facts import read_facts
+from iolab.run.hosts.host_facts import planning_facts
 from iolab.run.hosts.hosts import hosts_of
 from iolab.run.hosts.named_programs import with_named_programs
 from iolab.units import format_duration
@@ -46,6 +43,8 @@ CARRIED: Mapping[Carrier, str] = {
     "whole": "carried by taps, super-frames whole; with offload: {tso: off} by veth pairs, which carry more frames",
     "apart": "carried by taps, every frame apart",
 }
+GUEST = "vm"
+"""The kind of a machine that is a guest: no lab has one whose file lacks the word."""
 NOT_ASKED = (
     "  the CPUs of {host} are not known before a run: `iolab run` reads them first, and may pin what is there to "
     "others than the commands below"
@@ -79,7 +78,7 @@ def plan(
     """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
     experiment = load(file, on)
     with open_agent() as agent:
-        facts, _ = read_facts(agent)
+        facts = planning_facts(agent, guests=GUEST in experiment.text)
         facts = with_named_programs(facts, Agents(agent), experiment)
     decided = make_plan(
         experiment,
@@ -90,6 +89,8 @@ def plan(
         learned=recall(durations_file()),
     )
     if as_json:
+        from iolab.report.stated import stated  # with every word of the report
+
         json.dump(describe(decided, experiment, stated, hosts_of(experiment)), sys.stdout, indent=1)
         say("")
     else:
@@ -100,7 +101,7 @@ def plan(
             say("  iolab run refuses this; --skip-unsupported runs the others")
         _print_emulators(experiment, decided)
         for warning in mtu_warnings(experiment, decided):
-            say(f"  {EN.said.say(warning)}; {EN.said.advise(warning)}")
+            say(f"  {sentence(warning)}; {advice(warning)}")
         for name in not_asked(decided, hosts_of(experiment)):
             say(NOT_ASKED.format(host=name))
         _print_steps(experiment, decided, all_commands)

@@ -7,33 +7,25 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
+from iolab.cli.cannot_run import lacks_of
 from iolab.cli.console import complain
 from iolab.experiment.experiment import Experiment
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.needs.need import package_of
-from iolab.plan.types import Plan, Unsupported
-from iolab.report.troubles import UnsupportedCells
-from iolab.report.words import EN
+from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import read_all_facts
 from iolab.run.hosts.named_programs import with_named_programs
-from iolab.statements.computers import Computer, ThisComputer
+from iolab.statements.computers import ThisComputer
 from iolab.statements.lacks import (
     ImageAbsent,
-    IscsiDriverAbsent,
     Lack,
     NewerQemuAbsent,
-    ProgramAbsent,
-    SeveralLacks,
-    SwitchAbsent,
 )
 
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
 QEMU = "qemu"
 """Stands for a newer QEMU among the flavours of images."""
-ISCSI_DRIVER = "qemu-block-extra"
-"""Debian package of QEMU's iSCSI driver."""
 
 
 def planned(
@@ -63,32 +55,10 @@ def to_build(plan: Plan) -> tuple[str, ...]:
     """Return the flavours of images, and a newer QEMU, for want of which alone cells of a plan cannot run."""
     found: dict[str, None] = {}
     for cell in plan.unsupported:
-        flavours = [_built_for(lack) for lack in _lacks(cell.reason)]
+        flavours = [_built_for(lack) for lack in lacks_of(cell.reason)]
         if all(flavours):
             found |= dict.fromkeys(flavour for flavour in flavours if flavour)
     return tuple(found)
-
-
-def install_lines(plan: Plan) -> list[str]:
-    """Return the command that installs every Debian package for want of which cells cannot run, for each computer."""
-    found: dict[Computer, dict[str, None]] = {}
-    for cell in plan.unsupported:
-        for lack in _lacks(cell.reason):
-            match lack:
-                case ProgramAbsent():
-                    found.setdefault(lack.host, {})[lack.package] = None
-                case SwitchAbsent():
-                    found.setdefault(lack.host, {})[package_of(lack.program)] = None
-                case IscsiDriverAbsent():
-                    found.setdefault(lack.host, {})[ISCSI_DRIVER] = None
-    return [
-        f"  what is not installed on {EN.said.say(host)}: sudo apt-get install {' '.join(sorted(packages))}"
-        for host, packages in found.items()
-    ]
-
-
-def _lacks(reason: Lack) -> tuple[Lack, ...]:
-    return reason.lacks if isinstance(reason, SeveralLacks) else (reason,)
 
 
 def _built_for(lack: Lack) -> str | None:
@@ -96,11 +66,3 @@ def _built_for(lack: Lack) -> str | None:
     if isinstance(lack, ImageAbsent):
         return lack.image
     return QEMU if isinstance(lack, NewerQemuAbsent) and isinstance(lack.host, ThisComputer) else None
-
-
-def cannot_run(cells: Unsupported | UnsupportedCells) -> str:
-    """Return in a line what cannot run here, and why; of several cells the first and their number."""
-    levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
-    count = cells.count if isinstance(cells, UnsupportedCells) else 1
-    others = f" and {count - 1} more" if count > 1 else ""
-    return f"{' '.join(filter(None, (cells.measure, levels)))}{others}: {EN.said.say(cells.reason)}"

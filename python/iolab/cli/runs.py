@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 
 from iolab.agent.messages import Json
+from iolab.cli.cannot_run import cannot_run, install_lines
 from iolab.cli.console import complain, say
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip
 from iolab.cli.plan import permitting
-from iolab.cli.planned import NoBuild, cannot_run, install_lines, planned
+from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import print_results
 from iolab.cli.run_names import RunName, locate
@@ -27,8 +28,7 @@ from iolab.experiment.site import Site
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
-from iolab.plan.types import Plan
-from iolab.report.troubles import unsupported
+from iolab.plan.types import Plan, unsupported
 from iolab.report.words import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents

@@ -8,6 +8,7 @@ import json
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,13 @@ def hash_bytes(content: bytes) -> str:
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file's content [hexadecimal]."""
+    state = path.stat()
+    return _hash_state(path, state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache
+def _hash_state(path: Path, *_state: int) -> str:
+    """Hash a file once per state of it: the agent's is asked for by every flavour."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

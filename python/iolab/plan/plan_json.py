@@ -9,7 +9,7 @@ from iolab.lab.links.overlays import unequal_mtus
 from iolab.lab.topology import topology_of
 from iolab.plan.commands import PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
-from iolab.statements.notes import SegmentMtusDiffer
+from iolab.statements.mtus import SegmentMtusDiffer
 from iolab.statements.statement import Statement
 
 STEPS_READ = 1000

@@ -121,3 +121,28 @@ class Plan:
         """Sort cells as the experiment file lists their levels: the last factor changes fastest."""
         places = [(each.name, {label: at for at, label in enumerate(each.labels)}) for each in self.factors]
         return sorted(cells, key=lambda cell: [at.get(cell.get(name, ""), -1) for name, at in places])
+
+
+@frozen
+class UnsupportedCells:
+    """Cells of one measure that were not tried, for one reason."""
+
+    measure: str
+    """Name of the measure."""
+    cell: Mapping[str, str]
+    """The first of them."""
+    reason: Lack
+    """What is lacking."""
+    count: int
+    """How many."""
+
+
+def unsupported(plan: Plan) -> list[UnsupportedCells]:
+    """Group what this host cannot do by measure and reason."""
+    groups: dict[tuple[str, Lack], UnsupportedCells] = {}
+    for each in plan.unsupported:
+        key = (each.measure, each.reason)
+        known = groups.get(key)
+        count = known.count + 1 if known else 1
+        groups[key] = UnsupportedCells(each.measure, known.cell if known else each.cell, each.reason, count)
+    return list(groups.values())

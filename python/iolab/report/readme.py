@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from iolab.analysis.types import Analysis
+from iolab.plan.types import unsupported
 from iolab.report import environment, levels, packets, phases, sentences, tables, troubles, watch_tables
 from iolab.report.in_effect import in_effect_grid
 from iolab.report.markup import Markdown, Markup
@@ -153,7 +154,7 @@ class _Text:
         found, lost, lacking = (
             troubles.warnings(trials),
             troubles.lost(trials),
-            troubles.unsupported(run.plan),
+            unsupported(run.plan),
         )
         blocks = []
         if found:

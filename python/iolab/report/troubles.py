@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from iolab.plan.types import Plan
 from iolab.record.trial import Status
 from iolab.statements.failures import Failure
-from iolab.statements.lacks import Lack
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
@@ -48,20 +46,6 @@ class LostTrials:
     """Which of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnsupportedCells:
-    """Cells of one measure that were not tried, for one reason."""
-
-    measure: str
-    """Name of the measure."""
-    cell: Mapping[str, str]
-    """The first of them."""
-    reason: Lack
-    """What is lacking."""
-    count: int
-    """How many."""
-
-
 def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
     """Count warnings by code, the most frequent first."""
     firsts: dict[str, WarningCount] = {}
@@ -95,17 +79,6 @@ def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:
         )
         for group in groups.values()
     ]
-
-
-def unsupported(plan: Plan) -> list[UnsupportedCells]:
-    """Group what this host cannot do by measure and reason."""
-    groups: dict[tuple[str, Lack], UnsupportedCells] = {}
-    for each in plan.unsupported:
-        key = (each.measure, each.reason)
-        known = groups.get(key)
-        count = known.count + 1 if known else 1
-        groups[key] = UnsupportedCells(each.measure, known.cell if known else each.cell, each.reason, count)
-    return list(groups.values())
 
 
 def block_list(blocks: tuple[int, ...], comma: str) -> str:

@@ -1,40 +1,36 @@
 """What the instrument itself can do on this host: generator, pacing, receiver, time stamps, and its own scatter.
 
 Measured on a veth pair between two namespaces of its own, with nothing in between: what it finds is the instrument's.
-The result lies in the user's cache folder, a file for each host; runs copy it into facts.json, and verdicts use it.
+What is found is kept by `run.stored_calibration`; runs copy it into facts.json, and verdicts use it.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
-from pathlib import Path
 from statistics import fmean, median, stdev
 
 from iolab.agent.client import Agent
 from iolab.agent.decoding import decode
 from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
-from iolab.errors import LabError, StoreError, TrialFailed
+from iolab.errors import LabError, TrialFailed
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Latency
 from iolab.experiment.port_ref import PortRef
-from iolab.files import cache_folder, write_whole
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import topology_of
 from iolab.record.load import LoadRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.run.stored_calibration import SCHEMA, identity
 from iolab.trial.histograms import quantile
-from iolab.trial.lab_access import LIVE, Alone, ArrivalThread, Calibration, Site
+from iolab.trial.lab_access import LIVE, ArrivalThread, Site
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import AF_XDP, LATE_SHARE
 from iolab.trial.search.types import LoadTrial
 
-SCHEMA = 1
 SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
 """Frame sizes of RFC 2544, section 9.1, for Ethernet [bytes]."""
 PATHS = (AF_XDP, "af_packet", LIVE)
@@ -74,7 +70,7 @@ def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Jso
         TrialFailed: neither path works.
     """
     lab = StandingLab(Agents(agent), lambda _: None)
-    found: dict[str, Json] = {"schema": SCHEMA, "host": _identity(host), "paths": {}}
+    found: dict[str, Json] = {"schema": SCHEMA, "host": identity(host), "paths": {}}
     reasons: list[str] = []
     try:
         for path in PATHS:
@@ -90,52 +86,6 @@ def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Jso
     if not found["paths"]:
         raise LabError(f"calibrating: no path works: {'; '.join(reasons)}")
     return found
-
-
-def stored_calibration(host: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return what was measured on a host with its kernel, or None."""
-    try:
-        found = json.loads(place(_identity(host)).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    same = isinstance(found, dict) and found.get("schema") == SCHEMA and found.get("host") == _identity(host)
-    return found if same else None
-
-
-def store_calibration(found: Mapping[str, Json]) -> Path:
-    """Keep a calibration for later runs; return where.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    path = place(found["host"])
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(found, indent=1))
-    except OSError as error:
-        raise StoreError(f"storing the calibration in {path}: {error.strerror}") from error
-    return path
-
-
-def place(identity: Mapping[str, Json]) -> Path:
-    """Return where the calibration of a host lies (XDG base directories); its name is a digest of what the host is."""
-    digest = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
-    return cache_folder() / f"calibration-{digest}.json"
-
-
-def decode_calibration(found: Mapping[str, Json] | None) -> Calibration | None:
-    """Return a stored calibration as what verdicts use."""
-    if found is None:
-        return None
-    paths = found["paths"]
-    return Calibration(
-        generator_fps={
-            path: {int(size): fps for size, fps in one["generator_fps"].items()}
-            for path, one in paths.items()
-        },
-        receiver_fps={path: one["receiver_fps"] for path, one in paths.items()},
-        alone=Alone(**found["alone"]) if "alone" in found else None,
-    )
 
 
 def figures(one: Mapping[str, Json]) -> Iterator[Figure]:
@@ -228,8 +178,3 @@ def _run(bench: LoadBench, fps: float) -> LoadRecord:
 
 def _quantile(histogram: Json, share: float) -> int | None:
     return quantile(decode(Histogram, histogram, "histogram"), share)
-
-
-def _identity(host: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what must be the same for a calibration to hold."""
-    return {name: host.get(name) for name in ("hostname", "kernel", "architecture", "cpu_model", "cpus")}

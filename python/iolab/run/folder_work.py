@@ -15,7 +15,6 @@ from iolab.plan.types import Plan
 from iolab.record.metric import Method, method_name
 from iolab.record.trial import Status
 from iolab.run.agents import Agents
-from iolab.run.calibration import decode_calibration
 from iolab.run.durations import remember
 from iolab.run.hosts.host_facts import changed_facts, facts_of
 from iolab.run.observer import Observer
@@ -26,6 +25,7 @@ from iolab.store.folder import RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
 from iolab.trial.guest_warnings import EMULATED_CPU
+from iolab.trial.lab_access import Alone, Calibration
 from iolab.trial.methods import version_of
 
 
@@ -187,3 +187,18 @@ def host_of(facts: Mapping[str, Any]) -> Host:
 
 def _unsuitable(run: StoredRun, doing: str, seen: str, allowed: str, advice: str) -> InputError:
     return InputError([Problem(str(run.folder), doing, seen, allowed, advice)])
+
+
+def decode_calibration(found: Mapping[str, Json] | None) -> Calibration | None:
+    """Return a stored calibration as what verdicts use."""
+    if found is None:
+        return None
+    paths = found["paths"]
+    return Calibration(
+        generator_fps={
+            path: {int(size): fps for size, fps in one["generator_fps"].items()}
+            for path, one in paths.items()
+        },
+        receiver_fps={path: one["receiver_fps"] for path, one in paths.items()},
+        alone=Alone(**found["alone"]) if "alone" in found else None,
+    )

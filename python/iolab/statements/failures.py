@@ -1,11 +1,8 @@
 """Why a trial failed, or is invalid. Types only."""
 
 from iolab.statements.computers import Computer
+from iolab.statements.statement import Failure as Failure  # noqa: PLC0414  # its kinds are below
 from iolab.statements.statement import Name, Quoted, Statement
-
-
-class Failure(Statement):
-    """Why a trial failed, or is invalid."""
 
 
 class OtherFailure(Failure):

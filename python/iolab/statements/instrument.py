@@ -1,7 +1,6 @@
 """What is stated of the instrument: what shares a CPU, and by which path frames are sent. Types only."""
 
-from iolab.statements.failures import Failure
-from iolab.statements.statement import Name, Quoted, Statement
+from iolab.statements.statement import Failure, Name, Quoted, Statement
 
 
 class Part(Statement):

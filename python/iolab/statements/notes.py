@@ -161,22 +161,6 @@ class RareTrials(Warning):
     """What they do to a mean over very many trials, as far as these tell."""
 
 
-class LinkMtu(Statement):
-    """The MTU of a link."""
-
-    code = "link-mtu"
-    link: Name
-    mtu_bytes: int
-
-
-class SegmentMtusDiffer(Warning):
-    """Links that bridges join to one segment have different MTUs: a bridge drops what is too long for its next port."""
-
-    code = "segment-mtus-differ"
-    links: tuple[LinkMtu, ...]
-    """In the order of the file."""
-
-
 class EffectDiffers(Warning):
     """A setting that moves results was in effect with another value in the second of two runs."""
 

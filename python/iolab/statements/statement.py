@@ -59,6 +59,17 @@ class Statement(BaseModel):
         return {CODE: self.code, **dict(self)}
 
 
+class Failure(Statement):
+    """Why a trial failed, or is invalid."""
+
+
+class Warning(Statement):
+    """Something the reader of a result must know."""
+
+    comparable: ClassVar[bool] = True
+    """Whether figures of a trial with it may be put in proportion to others."""
+
+
 def _kind_of(code: str) -> type[Statement] | None:
     """Return the class that has a code; None: no class has it."""
     if code not in _KINDS:

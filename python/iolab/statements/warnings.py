@@ -9,13 +9,7 @@ from iolab.statements.concerns import Concern
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.searches import SearchEnd
 from iolab.statements.statement import Name, Quoted, Statement
-
-
-class Warning(Statement):
-    """Something the reader of a result must know."""
-
-    comparable: ClassVar[bool] = True
-    """Whether figures of a trial with it may be put in proportion to others."""
+from iolab.statements.statement import Warning as Warning  # noqa: PLC0414  # its kinds are below
 
 
 class Emulated(Warning):

@@ -278,7 +278,7 @@ def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(
 ) -> None:
     """A script must not take it for a plan; `--json` prints the document all the same."""
     monkeypatch.setattr("iolab.cli.plan.open_agent", lambda: nullcontext(None))
-    monkeypatch.setattr("iolab.cli.plan.read_facts", lambda _agent: (FACTS, {}))
+    monkeypatch.setattr("iolab.cli.plan.planning_facts", lambda _agent, **_: FACTS)
     assert run(["plan", written(VM)]) == ExitCode.HOST_CANNOT
     printed = capsys.readouterr()
     assert "nothing of 2 cells can run on this host: tcp links.lan.mtu=1500: " in printed.err
@@ -305,7 +305,7 @@ def test_a_plan_names_the_hosts_whose_cpus_it_does_not_know(
 ) -> None:
     """It asks none of them; the run does, and may pin to other CPUs."""
     monkeypatch.setattr("iolab.cli.plan.open_agent", lambda: nullcontext(None))
-    monkeypatch.setattr("iolab.cli.plan.read_facts", lambda _agent: (FACTS, {}))
+    monkeypatch.setattr("iolab.cli.plan.planning_facts", lambda _agent, **_: FACTS)
     run(["plan", written(REMOTE)])
     assert "the CPUs of pc6 are not known before a run" in capsys.readouterr().out
     run(["plan", written(REMOTE), "--json"])

@@ -9,14 +9,9 @@ from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, Outcome
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
-from iolab.run.calibration import (
-    calibrate,
-    decode_calibration,
-    figures,
-    store_calibration,
-    stored_calibration,
-)
-from iolab.run.folder_work import host_of
+from iolab.run.calibration import calibrate, figures
+from iolab.run.folder_work import decode_calibration, host_of
+from iolab.run.stored_calibration import store_calibration, stored_calibration
 from iolab.trial.search.simulated import Device
 
 HOST: dict[str, Json] = {

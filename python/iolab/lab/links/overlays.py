@@ -15,7 +15,7 @@ from iolab.statements.clashes import (
     TunnelTwice,
 )
 from iolab.statements.lacks import Lack
-from iolab.statements.notes import LinkMtu, SegmentMtusDiffer
+from iolab.statements.mtus import LinkMtu, SegmentMtusDiffer
 from iolab.statements.purposes import ForLink, KeyOf, ValueOf
 
 PLAIN_MTU = 1500

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
+from iolab.plan.types import unsupported
 from iolab.record.trial import CommandRecord
 from iolab.report import sentences, troubles
 from iolab.report.names import Names
@@ -109,7 +110,7 @@ def troubles_view(
         "lost_left_out": words.left_out.format(count=left_out) if left_out > 0 else "",
         "unsupported_rows": [
             (named.measure(each.measure), named.cell(each.cell), str(each.count), said.say(each.reason))
-            for each in troubles.unsupported(run.plan)
+            for each in unsupported(run.plan)
         ],
         "stored_notes": [
             sentences.noted(note, named.words) for note in analysis.notes

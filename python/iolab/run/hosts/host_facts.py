@@ -1,23 +1,21 @@
 """The facts of a host: read before a run, stored with it, and compared when it goes on."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
 from iolab.errors import AgentError, UnsupportedError
-from iolab.image.build import built_names, find
-from iolab.image.emulator import NEWER, find_qemu
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.needs.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
-from iolab.run.calibration import stored_calibration
 from iolab.run.hosts.control_connections import carriers_there
 from iolab.run.hosts.used_networks import networks_there
+from iolab.run.stored_calibration import stored_calibration
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
@@ -51,6 +49,8 @@ SEEN_BY = {
     DOM0: ("grep", "-qs", "control_d", "/proc/xen/capabilities"),
 }
 """Feature to the command that succeeds on a host that has it."""
+LOOK = 'for name; do command -v -- "$name" >/dev/null && printf "%s\\n" "$name"; done; true'
+"""Prints those of its arguments that are programs."""
 FACTS_DEADLINE_S = 120.0
 """An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute, and so
 does an emulated Dom0 on a busy computer."""
@@ -85,6 +85,11 @@ def asked_programs() -> list[str]:
 
 def image_facts() -> list[dict[str, Json]]:
     """Return the guest images that are built with this agent, as `Facts.images` has them."""
+    from iolab.image.build import (  # only where there may be guests: what builds images is large
+        built_names,
+        find,
+    )
+
     found: list[dict[str, Json]] = []
     for name in built_names():
         image = find(name, find_agent())
@@ -104,19 +109,44 @@ def carrier_features(agent: Agent) -> dict[str, bool]:
 
 def newer_qemu() -> str | None:
     """Return the version of the QEMU that has the newer cards; None: this computer has none."""
+    from iolab.image.emulator import NEWER, find_qemu
+
     try:
         return ".".join(map(str, find_qemu(NEWER).version))
     except UnsupportedError:
         return None
 
 
+def planning_facts(agent: Agent, *, guests: bool) -> Facts:
+    """Return what planning needs to know of this host, in a third of the time of `read_facts`.
+
+    No program is asked for its version, and without `guests` nothing is looked for that starts them.
+    """
+    raw = agent.call("facts.read", {**_asked(), "programs": []}, FACTS_DEADLINE_S)
+    return _completed(agent, {**raw, "programs": present(agent, asked_programs())}, guests=guests)[0]
+
+
+def present(agent: Agent, names: Collection[str]) -> dict[str, str | None]:
+    """Return each program with itself, or None where it is not there."""
+    there = set(agent.run(("sh", "-c", LOOK, "sh", *names)).stdout.split("\n"))
+    return {name: name if name in there else None for name in names}
+
+
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
-    raw = agent.call("facts.read", _asked(), FACTS_DEADLINE_S)
+    return _completed(agent, agent.call("facts.read", _asked(), FACTS_DEADLINE_S), guests=True)
+
+
+def _completed(agent: Agent, raw: dict[str, Json], *, guests: bool) -> tuple[Facts, dict[str, Json]]:
+    """Add what is known of a host beside its agent's answer."""
     hello = json.loads(json.dumps(asdict(agent.hello)))
     raw = {**raw, "control_interfaces": carriers_there(agent), "networks": networks_there(agent)}
-    raw = {**raw, "images": image_facts(), "features": raw["features"] | carrier_features(agent)}
-    raw["programs"] = raw["programs"] | {NEWER_QEMU: newer_qemu()}
+    raw = {
+        **raw,
+        "images": image_facts() if guests else [],
+        "features": raw["features"] | carrier_features(agent),
+    }
+    raw["programs"] = raw["programs"] | {NEWER_QEMU: newer_qemu() if guests else None}
     calibration = stored_calibration(raw)
     known = {} if calibration is None else {"calibration": calibration}
     return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}

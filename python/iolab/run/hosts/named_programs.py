@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from iolab.agent.client import Agent
 from iolab.agent.transport import find_agent
 from iolab.errors import InputError
 from iolab.experiment import resolver_of
@@ -14,20 +13,17 @@ from iolab.experiment.machines import Host, Netns, Vm
 from iolab.experiment.measures import Measure
 from iolab.experiment.product import Completion, sample
 from iolab.experiment.sections import Section
-from iolab.image.build import find
-from iolab.image.layers import programs_in
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.standing.needs import programs_of
 from iolab.parts.registry import measure_kinds
 from iolab.run.agents import Agents
+from iolab.run.hosts.host_facts import present
 
 MOST_CELLS = 1000
 """Of one measure, that are looked at."""
 KEYS = frozenset({"kind", "run", "servers", "services"})
 """Of a measure or a machine, that decide which programs it names."""
-LOOK = 'for name; do command -v -- "$name" >/dev/null && printf "%s\\n" "$name"; done; true'
-"""Prints those of its arguments that are programs."""
 
 
 def with_named_programs(facts: Facts, agents: Agents, experiment: Experiment) -> Facts:
@@ -39,16 +35,19 @@ def with_named_programs(facts: Facts, agents: Agents, experiment: Experiment) ->
     if not (names := named_programs(experiment)):
         return facts
     hosts = {
-        name: replace(own, programs={**own.programs, **_present(agents.of(name), names)})
+        name: replace(own, programs={**own.programs, **present(agents.of(name), names)})
         for name, own in facts.hosts.items()
     }
-    own = {**facts.programs, **_present(agents.of(HERE), names)}
+    own = {**facts.programs, **present(agents.of(HERE), names)}
     images = tuple(replace(one, programs=_in_image(one.flavour, names)) for one in facts.images)
     return replace(facts, programs=own, hosts=hosts, images=images)
 
 
 def _in_image(name: str, names: Collection[str]) -> dict[str, bool]:
     """Return each program with whether a guest image has it; nothing where that cannot be seen."""
+    from iolab.image.build import find  # only where an image is looked into: what builds images is large
+    from iolab.image.layers import programs_in
+
     image = find(name, find_agent())
     there = None if image is None else programs_in(image)
     return {} if there is None else {each: each in there for each in names if "/" not in each}
@@ -75,9 +74,3 @@ def _named(model: BaseModel | None) -> Iterator[str]:
         yield from programs_of(model)
     elif isinstance(model, Measure):
         yield from (program for _, program in measure_kinds()[model.kind].named_programs(model))
-
-
-def _present(agent: Agent, names: Collection[str]) -> dict[str, str | None]:
-    """Return each program with itself, or None where it is not there."""
-    there = set(agent.run(("sh", "-c", LOOK, "sh", *names)).stdout.split("\n"))
-    return {name: name if name in there else None for name in names}

@@ -1,0 +1,19 @@
+"""What is stated of the MTUs of a segment: known of a plan, before anything is measured. Types only."""
+
+from iolab.statements.statement import Name, Statement, Warning
+
+
+class LinkMtu(Statement):
+    """The MTU of a link."""
+
+    code = "link-mtu"
+    link: Name
+    mtu_bytes: int
+
+
+class SegmentMtusDiffer(Warning):
+    """Links that bridges join to one segment have different MTUs: a bridge drops what is too long for its next port."""
+
+    code = "segment-mtus-differ"
+    links: tuple[LinkMtu, ...]
+    """In the order of the file."""
