@@ -5,20 +5,21 @@ that touch that section, so that a walk over 100 000 cells resolves only what di
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel
 
 from iolab.errors import InputError
+from iolab.experiment.branches import active, branches_of, names_of, narrowed
 from iolab.experiment.document import line_of
-from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup, answered_once
+from iolab.experiment.experiment import Cell, Experiment, Lab, Setup, answered_once
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
 from iolab.experiment.overlays import without_plain
-from iolab.experiment.paths import Misled, NoSuchItem, Places, level_paths, put, survey
+from iolab.experiment.paths import NoSuchItem, level_paths, put, survey
 from iolab.experiment.problems import Problems
 from iolab.experiment.sections import Section, check, tables, validated
 from iolab.parts.registry import measure_kinds
@@ -32,28 +33,6 @@ MOST_MODELS = 5_000
 """Models kept; beyond, they start empty again."""
 MOST_LABS = 250
 """Labs kept, each with what was asked about it; beyond, they start empty again."""
-
-
-class Change(NamedTuple):
-    """What a level does to one section."""
-
-    order: tuple[int, int, int, int]
-    """Wider places first, then `*` before names, then as written: what is said more exactly holds."""
-    words: tuple[str, ...]
-    """Place within the section."""
-    value: Any
-    """Put there."""
-    line: int
-    """In the file."""
-
-
-class Branch(NamedTuple):
-    """A factor, as far as it concerns one section."""
-
-    name: str
-    """Of the factor."""
-    levels: Mapping[str, tuple[tuple[Change, ...], "tuple[Branch, ...]"]]
-    """Label to the changes it makes and the sub-factors under it."""
 
 
 class Variant(NamedTuple):
@@ -78,8 +57,8 @@ class Resolver:
         self._absent = experiment.absent
         self._base = {section: base.get(section) for section in places.sections}
         self._lines = {section: _line(experiment.tree, section) for section in places.sections}
-        self._branches = _programs(experiment.factors, places)
-        self._names = {section: _names(self._branches[section]) for section in places.sections}
+        self._branches = branches_of(experiment.factors, places)
+        self._names = {section: names_of(self._branches[section]) for section in places.sections}
         self._lab = tuple(sorted(section for section in places.sections if section.group != "measure"))
         self._varied = tuple((section, f"{section} ") for section in self._lab if self._names[section])
         self._constants: tuple[str, ...] | None = None
@@ -130,7 +109,7 @@ class Resolver:
 
     def factors_of(self, section: Section, keys: frozenset[str] | None = None) -> tuple[str, ...]:
         """Return the factors, and those above them, that change a section (`keys`: one of these of it)."""
-        return self._names[section] if keys is None else _names(_narrowed(self._branches[section], keys))
+        return self._names[section] if keys is None else names_of(narrowed(self._branches[section], keys))
 
     def touches(self, factor_name: str, measure_name: str) -> bool:
         """Tell whether a factor, or a sub-factor of it, changes the lab, this measure or one that is taken with it."""
@@ -271,7 +250,7 @@ class Resolver:
 
     def variant(self, section: Section, cell: Cell) -> Variant:
         """Return a section's data with the cell's levels applied. May raise NoSuchItem."""
-        changes = sorted(_active(self._branches[section], cell), key=lambda change: change.order)
+        changes = sorted(active(self._branches[section], cell), key=lambda change: change.order)
         data, line = self._base[section], self._lines[section]
         own: dict[int, Any] = {}
         for change in changes:
@@ -330,80 +309,3 @@ def _hash(text: str) -> str:
 def _line(tree: Mapping[str, Any], section: Section) -> int:
     holder = tree.get("measure") if section.group == "measure" else (tree.get("lab") or {}).get(section.group)
     return line_of(holder, section.name)
-
-
-def _names(branches: Iterable[Branch]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for branch in branches:
-        found[branch.name] = None
-        for _, inner in branch.levels.values():
-            found.update(dict.fromkeys(_names(inner)))
-    return tuple(found)
-
-
-def _narrowed(branches: Iterable[Branch], keys: frozenset[str]) -> Iterable[Branch]:
-    """Yield the branches that change one of these keys, or the section as a whole."""
-    for branch in branches:
-        levels = {
-            label: (changes, tuple(_narrowed(inner, keys)))
-            for label, (changes, inner) in branch.levels.items()
-        }
-        changed = (change.words[:1] for changes, _ in levels.values() for change in changes)
-        if any(not first or first[0] == "*" or first[0] in keys for first in changed) or any(
-            inner for _, inner in levels.values()
-        ):
-            yield Branch(branch.name, levels)
-
-
-def _active(branches: Sequence[Branch], cell: Cell) -> Iterable[Change]:
-    for branch in branches:
-        changes, inner = branch.levels.get(cell.get(branch.name, ""), ((), ()))
-        yield from changes
-        if inner:
-            yield from _active(inner, cell)
-
-
-def _programs(factors: Sequence[Factor], places: Places) -> dict[Section, tuple[Branch, ...]]:
-    """Return, for each section, the factors that change it."""
-    found: dict[Section, list[Branch]] = {section: [] for section in places.sections}
-    for number, factor in enumerate(factors):
-        levels: dict[Section, dict[str, tuple[tuple[Change, ...], tuple[Branch, ...]]]] = {}
-        for level in factor.levels:
-            changes = _changes(level.sets, number, places)
-            inner = (
-                {
-                    section: branches
-                    for section, branches in _programs(level.factors, places).items()
-                    if branches
-                }
-                if level.factors
-                else {}
-            )
-            for section in {**changes, **inner}:
-                levels.setdefault(section, {})[level.label] = (
-                    tuple(changes.get(section, ())),
-                    inner.get(section, ()),
-                )
-        for section, own in levels.items():
-            found[section].append(Branch(factor.name, own))
-    return {section: tuple(branches) for section, branches in found.items()}
-
-
-def _changes(sets: Mapping[str, object], number: int, places: Places) -> dict[Section, list[Change]]:
-    found: dict[Section, list[Change]] = {}
-    for path, value in sets.items():
-        targets = places.targets(path)
-        if isinstance(targets, Misled):
-            raise InputError(_misled(path, targets))
-        line = line_of(sets, path)
-        for target in targets:
-            words = target.words
-            order = (len(words), words[-1:] != ("kind",), 0 if "*" in path.split(".") else 1, number)
-            found.setdefault(target.section, []).append(Change(order, words, value, line))
-    return found
-
-
-def _misled(path: str, misled: Misled) -> Sequence[Any]:
-    problems = Problems("factors")
-    problems.add(0, f"resolving the path {path}", misled.word, misled.said)
-    return problems.error().problems

@@ -33,9 +33,7 @@ def guests() -> Experiment:
 @pytest.fixture
 def able(facts: Facts) -> Facts:
     """Give a host that starts guests."""
-    return Facts(
-        **{**{key: getattr(facts, key) for key in facts.__slots__}, "images": (ImageFact(flavour="linux"),)}
-    )
+    return replace(facts, images=(ImageFact(flavour="linux"),))
 
 
 def test_the_estimate_is_what_earlier_runs_took(guests: Experiment, able: Facts) -> None:
