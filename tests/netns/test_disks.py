@@ -174,6 +174,35 @@ def test_fio_measures_files_and_devices_and_takes_its_file_back(
     assert not any(found & {"ledger-open", "section-ledger-open"} for found in codes)
 
 
+DOOR = """
+title: Door
+lab:
+  machines: {pc2: {kind: netns, disks: [{volume: plain, via: user, throttle: {bytes: 40M}}]}}
+  volumes: {plain: {size: 64M}}
+measure:
+  places: {kind: disk, program: fio, on: pc2, size: 64M,
+           fio: {each: 500ms, blocks: [64K], depths: [8], access: [read]}}
+blocks: 1
+"""
+
+
+def test_nothing_is_read_ahead_through_a_door(iolab: Iolab, nothing_left: Path, tmp_path: Path) -> None:
+    """A throttle of the door would count it: the storage daemon reads what the device was asked for."""
+    path = tmp_path / "door.yaml"
+    path.write_text(DOOR)
+    done = iolab("run", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (lines,) = (tmp_path / "runs").glob("*/trials.jsonl")
+    (record,) = [json.loads(line) for line in lines.read_text().splitlines()]
+    read = {
+        one["dimensions"]["part"]: one["value"]
+        for one in record["metrics"]
+        if one["name"] == "disk_layer_bytes"
+    }
+    assert read["device, read"] > 1 << 20
+    assert read["target, read"] == pytest.approx(read["device, read"], rel=0.01)
+
+
 LEGACY = """
 title: Memory
 lab:

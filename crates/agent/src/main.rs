@@ -76,6 +76,7 @@ Usage: iolab-agent             speak JSON-RPC 2.0, one message per line, on stan
        iolab-agent --lease-s N the same, and take N seconds without a request for the controller's end
        iolab-agent init        be the first process of a machine: bring it up and serve its channel
        iolab-agent disk         run the disk program that standard input asks for (contract/disk-v1.md)
+       iolab-agent attach FILE  attach a loop device that reads nothing ahead to a file, and print its node
        iolab-agent roundtrip REQUEST  serve, or measure, round trips (contract/roundtrip-v1.md)
        iolab-agent open-macvtap  by sudo: open one macvtap's device for an agent of an ordinary user
        iolab-agent --version   print the version
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
     }
     match arguments.next().as_ref().map(|argument| argument.to_string_lossy()).as_deref() {
         Some(disk::ARGUMENT) => exit(disk::serve()),
+        Some(disk::ATTACH) => exit(disk::attach(arguments.next())),
         Some(roundtrip::ARGUMENT) => {
             exit(roundtrip::serve(arguments.next().as_deref().and_then(|text| text.to_str())))
         }

@@ -1,5 +1,5 @@
 //! What this project asks the Linux kernel for beyond the standard library, each as a safe function over plain values where
-//! that can be: sockets, shared memory, the page cache, clocks, threads, namespaces, descriptors, taps, drivers'
+//! that can be: sockets, shared memory, the page cache, loop devices, clocks, threads, namespaces, descriptors, taps, drivers'
 //! statistics, BPF. It knows no ports, no frames and no protocol of iolab.
 
 pub mod bpf;
@@ -9,6 +9,7 @@ mod ethtool;
 pub mod execution;
 mod extents;
 pub mod landlock;
+mod loop_device;
 mod memory;
 mod namespace;
 pub mod page_cache;
@@ -20,6 +21,7 @@ pub mod thread;
 
 pub use ethtool::{driver_settings, driver_statistics, queues, set_features};
 pub use extents::{extents, Extent, ExtentKind};
+pub use loop_device::attach_without_readahead;
 pub use memory::Mapping;
 pub use namespace::network_namespace_owner;
 pub use plain::{read_head, signed, unsigned, zeroed, Plain};

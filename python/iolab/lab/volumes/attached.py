@@ -21,6 +21,7 @@ from iolab.lab.volumes.initiators import kernel_disk, node_link
 from iolab.lab.volumes.places import door_of, monitor_of, mount_of, node_of, volume_path
 from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES, DIRECT, lun_of, throttled
 from iolab.lab.volumes.scripts import (
+    ATTACH,
     DETACH,
     END_INITIATOR,
     MAKE_DOOR,
@@ -79,8 +80,9 @@ def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) 
     door = _door(lab, topology, name, disk, prefix) if disk.via == "user" else ()
     file = door_of(disk.volume, prefix) if door else volume_path(disk.volume, prefix)
     # Past its cache a loop device writes a file of FUSE wrongly (Linux 6.18: no file system made so can be mounted).
-    # So the kernel keeps blocks of the door: programs of ours empty it, and the ledger shows what it answered.
-    flags = () if door else ("--direct-io=on",)
+    # So the kernel keeps blocks of the door: programs of ours empty it, and the ledger shows what it answered. What it
+    # would read ahead, a throttle of the door would count: the agent attaches a device that reads nothing ahead.
+    attach = ("sh", "-c", ATTACH, file) if door else ("losetup", "--find", "--direct-io=on", file)
     if way is None:
         needs = (f"volume:{disk.volume}", *kernel_dependencies(lab, kernel))
     else:
@@ -100,7 +102,7 @@ def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) 
         needs=needs,
         actions=(
             *door,
-            Run(Command(("losetup", "--find", *flags, file)), Command(("sh", "-c", DETACH, file))),
+            Run(Command(attach), Command(("sh", "-c", DETACH, file))),
             *node_link(Reading(attached, Value()), node),
         ),
         expect=tuple(

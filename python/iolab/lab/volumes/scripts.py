@@ -69,13 +69,18 @@ REFUSE_EXISTING = (
 """Comes before what makes `$0`, and has no undo: what another made is neither used nor removed."""
 MAKE_DOOR = 'set -C; umask 077; : >"$0"'
 """An empty file of this user alone; what is there already stays, and this fails."""
+ATTACH = '"/proc/$PPID/exe" attach "$0"'
+"""Attaches a loop device to the door `$0`; the process above is the agent."""
 DETACH = (
     END_DAEMON + WITHIN + " for place in /sys/block/loop*/loop/backing_file; do"
     ' [ -e "$place" ] && [ "$(cat "$place")" = "$0" ] || continue;'
     ' loop=${place#/sys/block/}; within "$0" losetup -d "/dev/${loop%%/*}"; done'
 )
 """Gives back every loop device on a file, also on one that nobody serves any more."""
-SHOW_BACKING = 'loop=$(readlink -f "$0") && cat "/sys/class/block/${loop##*/}/loop/backing_file"'
+SHOW_BACKING = (
+    'loop=$(readlink -f "$0") && IFS= read -r file <"/sys/class/block/${loop##*/}/loop/backing_file"'
+    ' && printf "%s\\n" "$file"'
+)
 """Shows the file to which the loop device of the node `$0` is attached."""
 UNMOUNT = (
     END_DAEMON + WITHIN + ' if grep -qF " $0 " /proc/self/mountinfo; then'

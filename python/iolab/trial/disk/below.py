@@ -14,10 +14,11 @@ from iolab.trial.disk.ledger import Counted, between
 from iolab.trial.lab_access import Site
 
 SHOW_BELOW = (
-    'top=$(df --output=target "$0" | tail -n 1) && disk=$(readlink -f "/sys/dev/block/$(mountpoint -d "$top")")'
-    ' && { [ ! -e "$disk/partition" ] || disk=${disk%/*}; } && cat "$disk/stat"'
+    'on=$(stat -c %d "$0") && disk=/sys/dev/block/$((on >> 8 & 0xfff)):$((on & 0xff | on >> 12 & 0xfff00))'
+    ' && { [ ! -e "$disk/partition" ] || disk=$disk/..; } && read -r all <"$disk/stat" && echo "$all"'
 )
-"""Of the whole disk, where the file system is on a part of it; fails where it is on none that is counted, as Btrfs."""
+"""Of the whole disk, where the file system is on a part of it; fails where it is on none that is counted, as Btrfs. The
+device's numbers are taken apart as makedev(3) puts them together."""
 BUSY_FIELD = 9
 """Time that a disk had something to do [ms] (Documentation/block/stat)."""
 OTHERS_RATIO = 0.1

@@ -19,16 +19,16 @@ from iolab.trial.lab_access import Site
 SECTOR = 512
 """Of the block layer's counters (Documentation/block/stat) [bytes]."""
 DEVICE = (
-    'disk=$(basename "$(readlink -f "$0")"); set -- "/sys/class/block/$disk/stat"; case $disk in nvme*n*)'
+    'disk=$(readlink -f "$0"); disk=${disk##*/}; set -- "/sys/class/block/$disk/stat"; case $disk in nvme*n*)'
     ' for path in /sys/block/"${disk%n*}"c*"n${disk##*n}"/stat; do [ ! -e "$path" ] || set -- "$path"; done ;; esac;'
 )
 """Of an NVMe namespace that may have several paths (nvme0n1) the path is counted (nvme0c0n1): the whole was
-not in a kernel 6.1."""
-SHOW_DEVICE = DEVICE + ' cat "$1"'
+not in a kernel 6.1. Each look at a trial's counters costs it time: a shell reads what it can by itself."""
+SHOW_DEVICE = DEVICE + ' read -r all <"$1" && echo "$all"'
 FIND_STATISTICS = DEVICE + ' readlink -f "$1"'
 """Prints where a disk is counted (Documentation/block/stat), whatever name it has."""
 SHOW_LOOP = 'cat "/sys/class/block/$(basename "$(losetup -n -O NAME -j "$0" | head -n 1)")/stat"'
-SHOW_PROCESS = 'cat "/proc/$(cat "$0")/io"'
+SHOW_PROCESS = 'read -r pid <"$0"; while read -r line; do echo "$line"; done <"/proc/$pid/io"'
 
 
 @dataclass(frozen=True, slots=True)

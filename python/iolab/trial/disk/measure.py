@@ -289,7 +289,7 @@ def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop:
         if isinstance(layer.about, StoreCache | TargetCache):
             done = run_to_end(agent, argv, asked)
         else:  # to open it is to ask the disk, which may hang
-            done = run_on_disk(agent, disk, argv, asked, patience, reaches=None)
+            done = run_on_disk(agent, disk, argv, asked, patience, reaches=None, writes=False)
         return parse_own(done.stdout).cache if done.succeeded else None
     except (Refused, ValueError):
         return None

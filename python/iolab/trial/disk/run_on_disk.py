@@ -208,9 +208,12 @@ def run_on_disk(
     patience: Patience = PATIENCE,
     reaches: Reaches | None = NOTHING,
     passed: Sequence[Json] = (),
+    *,
+    writes: bool = True,
 ) -> ConfinedResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
 
+    Before one that `writes`, look that its device is still attached to its volume.
     It reaches nothing of its machine but `reaches`, and `passed`, files that the agent opens for it (process.start).
     None: it is a command of iolab's own, with no word of a user, and runs with the rights of the agent.
 
@@ -220,7 +223,8 @@ def run_on_disk(
         Failed: the disk completes nothing any more, or the program does not end.
         AgentError: the agent refused it, or is gone.
     """
-    disk.servers.check_attached()
+    if writes:
+        disk.servers.check_attached()
     confined = None if reaches is None else asdict(reaches)
     try:
         started = agent.start(

@@ -12,7 +12,7 @@ from iolab.lab.volumes.places import door_of, holder_of, nbd_pid_file
 from iolab.trial.lab_access import Site
 
 SHOW_THREADS = (
-    'pid=$(cat "$0") && for task in "/proc/$pid/task/"*; do'
+    'read -r pid <"$0"; for task in "/proc/$pid/task/"*; do'
     ' read -r ran rest <"$task/schedstat" && read -r name <"$task/comm" && echo "${task##*/} $ran $name"; done; true'
 )
 """Threads that end meanwhile are left out."""

@@ -19,7 +19,7 @@ PID_FILES = (
 """Of targets, doors and services: they outlive who started them."""
 SHOW = (
     f"any=; for file in {' '.join(PID_FILES)}; do"
-    f' [ ! -f "$file" ] || {{ any=1; echo "{HELPER} $(cat "$file") ${{file##*/}}"; }}; done;'
+    f' [ ! -f "$file" ] || {{ any=1; pid=; read -r pid <"$file"; echo "{HELPER} $pid ${{file##*/}}"; }}; done;'
     " cat /proc/stat /proc/[0-9]*/stat 2>/dev/null;"
     ' [ -z "$any" ] || grep -sH . /proc/[0-9]*/task/[0-9]*/schedstat; true'
 )

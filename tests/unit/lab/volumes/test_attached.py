@@ -57,6 +57,17 @@ def test_a_local_disk_is_a_loop_device_past_its_cache_with_a_name_of_its_own() -
     assert disk.expect[0].expected == str(64 << 20)
 
 
+def test_the_agent_attaches_the_device_of_a_door_so_that_nothing_is_read_ahead() -> None:
+    """Of a file of FUSE no device can be had past the page cache."""
+    disk = made(lab_of("{volume: lun0, via: user}"))["disk:pc2.lun0"]
+    attaching = [
+        action.do.argv
+        for action in disk.actions
+        if isinstance(action, Run) and scripts.ATTACH in action.do.argv
+    ]
+    assert attaching == [("sh", "-c", scripts.ATTACH, "/run/iolab-lun0.door")]
+
+
 def test_a_file_system_is_made_whole_and_mounted_where_nobody_else_writes() -> None:
     """With the options asked for; it is read back."""
     mount = made(lab_of("{volume: lun0, fs: ext4, mount: noatime}"))["mount:pc2.lun0"]
