@@ -213,9 +213,8 @@ def run_on_disk(
 ) -> ConfinedResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
 
-    Before one that `writes`, look that its device is still attached to its volume.
     It reaches nothing of its machine but `reaches`, and `passed`, files that the agent opens for it (process.start).
-    None: it is a command of iolab's own, with no word of a user, and runs with the rights of the agent.
+    None: it is a command of iolab's own, and has the rights of the agent. The disk of one that `writes` is looked at.
 
     Raises:
         LabUnusable: a server behind the disk, or the guest that has the disk, does not answer, and was ended, so that
