@@ -9,8 +9,11 @@ import pytest
 from hypothesis import settings
 from tests.netns.sshd import SSHD, Network
 
+from iolab.own_kinds import provide_own_kinds
+
 settings.register_profile("shared-machine", deadline=None)
 settings.load_profile("shared-machine")
+provide_own_kinds()
 
 
 ALLOCATIONS = 100_000

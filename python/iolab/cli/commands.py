@@ -91,6 +91,9 @@ class _Commands(TyperGroup):
 
 def loaded(name: str) -> "Command":
     """Return a command with its arguments and options."""
+    from iolab.own_kinds import provide_own_kinds  # with pydantic, which neither --help nor completion needs
+
+    provide_own_kinds()
     registry = typer.Typer()
     import_module(f"iolab.cli.{COMMANDS[name].module}").register(registry)
     return get_group(registry).commands[name]

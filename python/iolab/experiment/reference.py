@@ -1,11 +1,9 @@
 """The tables of docs/reference/experiment-language.md, made from the models so that they cannot go stale.
 
-`python -m iolab.experiment.reference FILE` rewrites them between the page's two marks; a test checks them.
+`scripts/language_reference.py` rewrites them between the page's two marks; a test checks them.
 """
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import get_origin
 
 from pydantic import BaseModel
@@ -69,8 +67,3 @@ def _value(info: FieldInfo) -> str:
 def _default(info: FieldInfo) -> str:
     value = default(info)
     return "required" if info.is_required() else "-" if value is None else f"`{compact(value)}`"
-
-
-if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(with_tables(page.read_text()))

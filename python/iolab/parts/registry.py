@@ -7,10 +7,9 @@ A part that cannot be loaded stops the program with a message that names its pac
 with another meaning than it had where it was written.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from traceback import walk_tb
 from typing import TypeVar
@@ -20,20 +19,49 @@ from iolab.parts.guard import guarded
 from iolab.parts.rows import OWN, AnyInstrumentKind, AnyMeasureKind, InstrumentKind, MeasureKind
 
 MEASURES, INSTRUMENTS = "iolab.measures", "iolab.instruments"
-"""Groups of entry points; the packages of the same names have iolab's own rows, in `KINDS`."""
+"""Groups of entry points."""
 Row = TypeVar("Row", AnyMeasureKind, AnyInstrumentKind)
+Own = Callable[[], tuple[Sequence[AnyMeasureKind], Sequence[AnyInstrumentKind]]]
+"""Gives iolab's own rows, which are of rooms above. It is called when the first kind is asked for: they are costly."""
+_own: list[Own] = []
+
+
+def provide(own: Own) -> None:
+    """Take iolab's own rows from above: once in a program, before it reads an experiment (`iolab.own_kinds`)."""
+    _own[:] = [own]
+
+
+@cache
+def _own_rows() -> tuple[Sequence[AnyMeasureKind], Sequence[AnyInstrumentKind]]:
+    if not _own:
+        raise LookupError(
+            "asking for kinds: none are provided; call iolab.own_kinds.provide_own_kinds() first"
+        )
+    return _own[0]()
+
+
+def installed(group: str) -> list[EntryPoint]:
+    """Return what installed packages bring to a group."""
+    return [point for point in every_installed() if point.group == group]
+
+
+@cache
+def every_installed() -> tuple[EntryPoint, ...]:
+    """Return what installed packages bring to either group: a file of each of them is read, once for both."""
+    every = entry_points()
+    return tuple(point for group in (MEASURES, INSTRUMENTS) for point in every.select(group=group))
 
 
 @cache
 def measure_kinds() -> Mapping[str, AnyMeasureKind]:
     """Return every kind of measure by its name, iolab's own first. Raises UnsupportedError."""
-    return joined(import_module(MEASURES).KINDS, entry_points(group=MEASURES), MeasureKind)
+    return joined(_own_rows()[0], installed(MEASURES), MeasureKind)
 
 
 @cache
 def instrument_kinds() -> Mapping[str, AnyInstrumentKind]:
     """Return every kind of instrument by its name, iolab's own first. Raises UnsupportedError."""
-    return joined(import_module(INSTRUMENTS).KINDS, entry_points(group=INSTRUMENTS), InstrumentKind)
+    return joined(_own_rows()[1], installed(INSTRUMENTS), InstrumentKind)
 
 
 def programs() -> dict[str, str]:
@@ -48,12 +76,12 @@ def guest_programs() -> dict[str, str]:
 
 def own_programs() -> dict[str, str]:
     """Return those of iolab's own rows."""
-    return own_guest_programs() | _on_hosts(import_module(MEASURES).KINDS)
+    return own_guest_programs() | _on_hosts(_own_rows()[0])
 
 
 def own_guest_programs() -> dict[str, str]:
     """Return those of iolab's own rows that guests' images have."""
-    return _programs((*import_module(MEASURES).KINDS, *import_module(INSTRUMENTS).KINDS))
+    return _programs((*_own_rows()[0], *_own_rows()[1]))
 
 
 def package_behind(error: BaseException) -> str | None:

@@ -6,23 +6,23 @@ loaded. `analysis` and `report` hang what is theirs on the kind's name, in their
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from pydantic import BaseModel
 
 from iolab.frozen import frozen
+from iolab.statements.purposes import Purpose
 
-if TYPE_CHECKING:
-    from iolab.experiment.experiment import Lab
-    from iolab.experiment.lab_view import Place, View
-    from iolab.experiment.sections import Section
-    from iolab.lab.needs.need import Wanted
-    from iolab.lab.topology import Topology
-    from iolab.statements.purposes import Purpose
-    from iolab.trial.instruments.instrument import Instrument
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
-
+Section = Any
+View = Any
+Place = Any
+Lab = Any
+Topology = Any
+Wanted = Any
+Site = Any
+Measured = Any
+Instrument = Any
+"""Types of the rooms above, of the same names: a row carries functions for these rooms, and knows none of them."""
 M = TypeVar("M", bound=BaseModel)
 OWN = "iolab"
 """The package of a row that says no other."""

@@ -95,6 +95,7 @@ def test_a_broken_package_is_named_and_the_command_ends(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "broken", raising=False)
     # As in a process that has not looked for packages yet.
+    monkeypatch.setattr(registry, "every_installed", registry.every_installed.__wrapped__)
     kinds = cache(registry.measure_kinds.__wrapped__), cache(registry.instrument_kinds.__wrapped__)
     with pytest.raises(UnsupportedError) as caught:
         {"iolab.measures": kinds[0], "iolab.instruments": kinds[1]}[group]()

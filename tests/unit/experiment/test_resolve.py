@@ -90,6 +90,7 @@ def test_keys_do_not_depend_on_the_process() -> None:
     text = LAB + "factors: {links.lan.offload: [{tso: on}, {tso: off, gro: on}]}"
     program = (
         "import sys; from iolab.experiment import Resolver, cells, parse\n"
+        "from iolab.own_kinds import provide_own_kinds; provide_own_kinds()\n"
         "e = parse(sys.stdin.read(), 'f'); r = Resolver(e)\n"
         "print([(r.lab_key(c), r.measure_key(c, 'udp')) for c in cells(e)])"
     )

@@ -115,7 +115,7 @@ def test_it_says_what_every_key_means() -> None:
 
 
 def test_the_reference_lists_every_key() -> None:
-    """Its tables are those of the models; `python -m iolab.experiment.reference FILE` writes them anew."""
+    """Its tables are those of the models; `scripts/language_reference.py` writes them."""
     page = (ROOT / "docs" / "reference" / "experiment-language.md").read_text()
     assert page == with_tables(page)
     assert all(
