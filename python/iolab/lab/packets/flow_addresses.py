@@ -1,5 +1,6 @@
 """The addresses and ports that flows of our own frames have. Pure."""
 
+from functools import lru_cache
 from ipaddress import ip_address, ip_interface
 from math import prod
 
@@ -7,7 +8,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.frame_flows import AddressRange, FlowRules, PortRange
 from iolab.experiment.measures import Packets
 from iolab.frozen import frozen
-from iolab.lab.endpoints import Endpoint
+from iolab.lab.endpoints import Endpoint, version_of
 from iolab.lab.packets.placement import Way
 
 FIRST_PORT, DISCARD_PORT = 1024, 9
@@ -43,11 +44,17 @@ def source_addresses(way: Way, source: Endpoint, flows: int) -> tuple[str, int]:
     """
     if flows == 1:
         return source.address, 1
-    own = ip_interface(f"{source.address}/{source.prefix_length}")
-    same = (point.of(own.version) or point for point in way.near)
-    first = max(ip_address(point.address) for point in same) + 1
-    room = int(own.network.broadcast_address) - int(first)
-    return (str(first), min(flows, room)) if room > 1 else (str(own.ip), 1)
+    version = version_of(source.address)
+    near = frozenset((point.of(version) or point).address for point in way.near)
+    first, room = _free_above(near, source.address, source.prefix_length)
+    return (first, min(flows, room)) if room > 1 else (source.address, 1)
+
+
+@lru_cache
+def _free_above(taken: frozenset[str], own: str, prefix_length: int) -> tuple[str, int]:
+    """Return the first address of a network above all that are taken, and how many there are from it on."""
+    first = max(map(ip_address, taken)) + 1
+    return str(first), int(ip_interface(f"{own}/{prefix_length}").network.broadcast_address) - int(first)
 
 
 def flow_sweeps(measure: Packets, way: Way, index: int) -> dict[str, Sweep]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from iolab.agent.client import Agent
@@ -17,6 +18,7 @@ from iolab.errors import AgentError, InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, resolver_of
 from iolab.experiment.experiment import Cell, Experiment
 from iolab.experiment.machines import Host
+from iolab.experiment.product import MOST_CELLS, sample
 from iolab.experiment.sections import Section
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
@@ -191,16 +193,10 @@ def together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Except
 
 
 def _distinct(experiment: Experiment, resolver: Resolver, section: Section) -> Iterator[Cell]:
-    """Yield a cell for each combination of the factors that decide whether a machine is a host, and where."""
-    factors = resolver.factors_of(section, PLACE)
-    seen: set[tuple[str | None, ...]] = set()
-    for cell in cells(experiment):
-        at = tuple([cell.get(name) for name in factors])
-        if at not in seen:
-            seen.add(at)
-            yield cell
-        if not factors:
-            return
+    """Yield a cell for each combination of a machine's factors; one, where none of them says on which host it is."""
+    if not resolver.factors_of(section, PLACE):
+        return islice(cells(experiment), 1)
+    return sample(experiment, resolver.factors_of(section), MOST_CELLS)
 
 
 def _wrong(experiment: Experiment, machine: str, seen: str, allowed: str) -> InputError:
