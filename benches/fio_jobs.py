@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iolab.experiment.measures import DiskMeasure
+from iolab.own_kinds import provide_own_kinds
 from iolab.trial.disk.job_file import HARMLESS, JobFileError, read_job
 from iolab.trial.disk.job_keys import ALIASES, KEYS, Use
 from iolab.trial.disk.section_runs import run_problems, runs_of
@@ -242,6 +243,7 @@ def measure_of(text: str, *replace: str) -> DiskMeasure:
 
 def main(count: int, fio: str, seed: int) -> int:
     """Compare COUNT job files. Returns the exit code."""
+    provide_own_kinds()
     results: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(WORKERS) as pool:
         folder = Path(name)

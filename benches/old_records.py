@@ -19,6 +19,7 @@ from pathlib import Path
 
 from mutated_records import GOLDEN, READ, REFUSED, copies, damaged
 
+from iolab.own_kinds import provide_own_kinds
 from iolab.store.codec import TrialReader, encode_trial
 from iolab.store.read import load_run
 
@@ -35,6 +36,7 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    provide_own_kinds()
     return max(reading(asked.trials), damaging(asked.mutations, asked.seed))
 
 

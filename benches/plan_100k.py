@@ -13,6 +13,7 @@ import time
 from iolab.cli.main import collect_seldom
 from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
+from iolab.own_kinds import provide_own_kinds
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.planning import make_plan
 
@@ -59,6 +60,7 @@ FACTS = Facts(
 
 def main() -> None:
     """Plan, encode, decode; print what each took."""
+    provide_own_kinds()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--labs", action="store_true")
