@@ -1,5 +1,6 @@
 """How much is loaded before a command does anything: what is slow to load waits until it is needed."""
 
+import os
 import subprocess
 import sys
 
@@ -16,6 +17,19 @@ def test_the_command_line_starts_without_what_only_figures_need() -> None:
     script = f"import sys, iolab.cli.main; print(*sys.modules.keys() & set({SLOW}))"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert loaded.split() == []
+
+
+def test_a_shell_completes_the_name_of_a_command_without_reading_an_option() -> None:
+    """Options are read with pydantic, which costs as much as all else."""
+    script = (
+        "import atexit, sys; sys.argv = ['iolab']\n"
+        "atexit.register(lambda: print('pydantic' in sys.modules, file=sys.stderr))\n"
+        "from iolab.cli.main import main; main()"
+    )
+    asked = {"_IOLAB_COMPLETE": "complete_bash", "COMP_WORDS": "iolab ch", "COMP_CWORD": "1"}
+    argv = [sys.executable, "-c", script]
+    done = subprocess.run(argv, env=os.environ | asked, check=True, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("check\n", "False\n")
 
 
 def test_listing_commands_loads_none_of_them() -> None:
