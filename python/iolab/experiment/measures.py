@@ -87,7 +87,7 @@ class Stream(Measure):
     src: Maybe[str] = Field(default=None, alias="from")
     """Sender: a machine, or machine.port."""
     dst: Maybe[str] = Field(default=None, alias="to")
-    """Receiver: a machine, or machine.port."""
+    """Receiver: a machine, or machine.port; the sender itself, where that is a host: over its loopback interface."""
     on: Maybe[str] = None
     """The machine measured from, where `from` is absent."""
     flows: tuple[Flow, ...] = ()

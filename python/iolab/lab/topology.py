@@ -20,6 +20,8 @@ __all__ = ["Endpoint", "Home", "Port", "Route", "Segment"]
 
 NAME_PREFIX = "iolab-"
 """Begins the name of everything that a lab makes on a host."""
+LOOPBACK = "lo"
+"""Interface by which a kernel reaches itself; Linux counts an Ethernet header of each packet there too."""
 
 
 @frozen
@@ -36,6 +38,8 @@ class Topology:
     """Of every machine."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Names of ports with nothing of their own, to the ports that they stand for."""
+    loopbacks: Mapping[str, Endpoint] = field(default_factory=dict)
+    """Of every host: where packets from it to itself begin and end."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Kept by `answered_once`."""
 
@@ -62,6 +66,8 @@ class Topology:
     @answered_once
     def _endpoint(self, ref: str, towards: str, ip: int | None) -> Endpoint:
         here, there = PortRef(ref), PortRef(towards)
+        if ref == towards and ref in self.loopbacks:
+            return self.loopbacks[ref].of(ip or VERSIONS[0]) or self.loopbacks[ref]
         problem = self._unknown(ref) or self._unknown(towards)
         if here.machine == there.machine and (here.port == there.port or not here.port or not there.port):
             seen, allowed = f"{here.machine} at both ends", "two machines, or two ports of one"
@@ -207,7 +213,17 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
         for name in lab.machines
     }
     ports_aliased = {name: own for name, own in lab.aliases.items() if "." in name}
-    return Topology(tuple(lab.machines), routers, tuple(segments), homes, ports_aliased)
+    loopbacks = {
+        name: _loopback(name, kernel_of(lab, name))
+        for name, one in lab.machines.items()
+        if one.kind == "host"
+    }
+    return Topology(tuple(lab.machines), routers, tuple(segments), homes, ports_aliased, loopbacks)
+
+
+def _loopback(machine: str, kernel: str) -> Endpoint:
+    """Return a host's loopback interface, whose addresses every kernel has (RFC 1122, RFC 4291)."""
+    return Endpoint(machine, LOOPBACK, None, LOOPBACK, "127.0.0.1", 8, kernel, second=("::1", 128))
 
 
 def _check_version(lab: Lab, links: tuple[str, ...]) -> None:

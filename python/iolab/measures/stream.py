@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.lab_view import View
+from iolab.experiment.lab_view import Place, View
 from iolab.experiment.measure_references import check_machine, check_pair
 from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
@@ -48,7 +48,7 @@ def _check_names(view: View, section: Section, measure: Stream) -> None:
         allowed = "from (or on) and to, or flows, after every factor is applied"
         view.say(section, (), f"no {missing}", allowed, f"add {missing}")
         return
-    check_pair(view, section, (), "from" if measure.src is not None else "on", source, measure.dst)
+    _check_ends(view, section, (), "from" if measure.src is not None else "on", source, measure.dst)
 
 
 def _check_flows(view: View, section: Section, measure: Stream) -> None:
@@ -56,7 +56,14 @@ def _check_flows(view: View, section: Section, measure: Stream) -> None:
         key = "from" if measure.src is not None else "to"
         view.say(section, (key,), f"both flows and {key}", "either flows, or from and to")
     for index, flow in enumerate(measure.flows):
-        check_pair(view, section, ("flows", index), "from", flow.src, flow.dst)
+        _check_ends(view, section, ("flows", index), "from", flow.src, flow.dst)
+
+
+def _check_ends(view: View, section: Section, place: Place, key: str, source: str, target: str) -> None:
+    """Note what is wrong with a sender and a receiver; a host may be both, over its loopback interface."""
+    machine = view.lab.machines.get(source)
+    if source != target or machine is None or machine.kind != "host":
+        check_pair(view, section, place, key, source, target)
 
 
 def _ends(measure: Stream) -> Iterator[tuple[str, str]]:

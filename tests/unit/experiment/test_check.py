@@ -50,6 +50,13 @@ def test_the_base_of_these_tests_is_right() -> None:
     assert experiment.text == BASE
 
 
+def test_a_host_may_send_to_itself() -> None:
+    """Over its loopback interface; no link is needed, and no other kind of measure may."""
+    text = "lab: {machines: {a: {kind: host}}}\nmeasure: {it: {kind: %s, from: a, to: a}}\n"
+    assert parse(text % "stream", "f.yaml").title == "f"
+    assert any("'a', which no link reaches" in told for told in problems(text % "latency"))
+
+
 WRONG = [
     # paths
     (

@@ -47,6 +47,18 @@ def on_link(point: Endpoint, address: str) -> bool:
     return IPv4Address(address) in IPv4Network(f"{point.address}/{point.prefix_length}", strict=False)
 
 
+def test_a_host_reaches_itself_over_its_loopback_interface(make_lab: MakeLab) -> None:
+    """By either version of IP, whether or not links reach it; a namespace has no such way."""
+    topology = make_topology(
+        make_lab({"here": {"kind": "host"}, "a": "none", "b": "none"}, {"x": ["a.eth0", "b.eth0"]})
+    )
+    loopback = topology.endpoint("here", "here")
+    assert (loopback.interface, loopback.netns, loopback.address) == ("lo", None, "127.0.0.1")
+    assert topology.endpoint("here", "here", ip=6).address == "::1"
+    with pytest.raises(InputError, match="a at both ends"):
+        topology.endpoint("a", "a")
+
+
 def test_end_machines_reach_each_other_through_a_chain_of_routers(make_lab: MakeLab) -> None:
     """Both ways, with static routes only."""
     topology = make_topology(make_lab(*CHAIN))
