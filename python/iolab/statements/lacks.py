@@ -57,6 +57,18 @@ class RootNeeded(HostLack):
     code = "root-needed"
 
 
+class CapabilitiesAbsent(HostLack):
+    """Root may not make network namespaces, as in a container without privileges."""
+
+    code = "capabilities-absent"
+
+
+class UserNamespacesRefused(HostLack):
+    """An ordinary user may not make network namespaces: the kernel refuses user namespaces."""
+
+    code = "user-namespaces-refused"
+
+
 class MacvtapNotAllowed(HostLack):
     """An ordinary user may not open the node of a macvtap."""
 

@@ -21,7 +21,7 @@ from iolab.lab.links.macvtaps import macvtap_needs
 from iolab.lab.links.overlays import mtu_of, overlay_needs
 from iolab.lab.links.shared import join_needs
 from iolab.lab.needs.link_parts import cables, link_parts, machines_of, names, wire_parts
-from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, SWITCH, Need, NeedKind, Wanted
+from iolab.lab.needs.need import DOM0, IMAGE, NAMESPACES, NEWER_QEMU, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.needs.where import where
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.standing.needs import standing_needs
@@ -74,6 +74,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
         if isinstance(machine, Host):
             found += _tuning(lab, name, machine)
             found += _processors(lab, name, machine)
+    found += _namespaces(lab)
     found += (*offload_needs(lab), *macvtap_needs(lab), *joint_needs(lab, where), *standing_needs(lab, where))
     for name in lab.links:
         found += (*link_parts(lab, topology, name), *wire_parts(lab, topology, name))
@@ -96,6 +97,18 @@ def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Wanted]:
             yield Need(NeedKind.ROOT, setting, SettingOf(setting=setting, machine=name), there)
         if not there.startswith(IMAGE) and not is_harmless(setting):
             yield Need(NeedKind.PERMISSION, setting, SettingOf(setting=setting, machine=name), there)
+
+
+def _namespaces(lab: Lab) -> Iterator[Wanted]:
+    """Give the right to make network namespaces, once for each host on which machines or links need some."""
+    linked = {end.machine for link in lab.links.values() for end in link.ends}
+    wanted: dict[str, list[str]] = {}
+    for name, machine in lab.machines.items():
+        if machine.kind == "netns" or (machine.kind == "vm" and name in linked):
+            wanted.setdefault(where(lab, parent_kernel(lab, name)), []).append(name)
+    for there, machines in wanted.items():
+        if not there.startswith(IMAGE):
+            yield Need(NeedKind.CAPABILITY, NAMESPACES, ForMachines(machines=tuple(machines)), there)
 
 
 def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wanted]:

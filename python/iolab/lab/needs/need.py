@@ -12,6 +12,7 @@ from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.statements.computers import Computer, computer
 from iolab.statements.lacks import (
+    CapabilitiesAbsent,
     CoalescingAbsent,
     CoalescingFixed,
     CongestionUnknown,
@@ -45,6 +46,7 @@ from iolab.statements.lacks import (
     SeveralLacks,
     SwitchAbsent,
     TurboFixed,
+    UserNamespacesRefused,
     XenAbsent,
 )
 from iolab.statements.purposes import Purpose
@@ -165,6 +167,8 @@ def _lacking_there(need: Need, facts: Facts, host: Computer) -> Lack | None:
 
 
 def _lacking_means(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    if need.kind is NeedKind.CAPABILITY and need.name == NAMESPACES:
+        return _without_namespaces(need, facts, host)
     if need.kind is NeedKind.CAPABILITY:
         refused = facts.rootless and need.name not in facts.capabilities
         return MacvtapNotAllowed(purpose=need.purpose, host=host) if refused else None
@@ -172,6 +176,17 @@ def _lacking_means(need: Need, facts: Facts, host: Computer) -> Lack | None:
         built = any(image.flavour == need.name for image in facts.images)
         return None if built else ImageAbsent(image=need.name)
     return _lacking_program(need, facts, host)
+
+
+def _without_namespaces(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    """Return why no network namespace can be made: rights that root lacks in a container, or that a user lacks."""
+    if not facts.capabilities or NAMESPACES in facts.capabilities:  # none: nobody asked the agent
+        return None
+    if facts.programs.get("ip", "") is None:
+        return ProgramAbsent(host=host, program="ip", package=package_of("ip"))
+    if facts.uid == 0:
+        return CapabilitiesAbsent(purpose=need.purpose, host=host)
+    return UserNamespacesRefused(purpose=need.purpose, host=host)
 
 
 def _lacking_program(need: Need, facts: Facts, host: Computer) -> Lack | None:
@@ -310,6 +325,8 @@ def _lacking_feature(need: Need, facts: Facts, host: Computer) -> Lack | None:
     return ModuleInGuests(purpose=purpose, host=host, module=module, machines=need.machines)
 
 
+NAMESPACES = "netns"
+"""Capability of an agent that makes network namespaces."""
 NEWER_QEMU = "qemu 8"
 """A QEMU that has the newer cards, among the programs of this computer's facts."""
 SWITCH = "switch:vhost-user"

@@ -29,7 +29,7 @@ def facts() -> Facts:
     lines = CONTRACT.read_text().splitlines()
     (line,) = [line for line in lines if '"result":{"hostname"' in line]
     decoded = decode_facts(
-        {"rootless": False, "uid": 0, "capabilities": ["macvtap"]}, json.loads(line)["result"]
+        {"rootless": False, "uid": 0, "capabilities": ["netns", "macvtap"]}, json.loads(line)["result"]
     )
     return replace(decoded, programs={**decoded.programs, **dict.fromkeys(TOOLS, "1")})
 
@@ -44,6 +44,19 @@ def reason(make_lab: MakeLab, facts: Facts) -> Callable[..., str | None]:
         return missing(needs(Setup(lab, {"tcp": stream})), host)
 
     return find
+
+
+def test_without_the_right_to_make_namespaces_nothing_is_made(
+    reason: Callable[..., str | None], facts: Facts
+) -> None:
+    """As in a container without privileges, or of a user whom the kernel lets make none; what to do is said once."""
+    container = replace(facts, capabilities=("command", "process"))
+    assert reason(replace(facts, capabilities=())) is None, "nobody asked the agent"
+    assert (reason(container) or "").count("docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN") == 1
+    assert (reason(container) or "").startswith("machines a, b together: ")
+    assert "sysctl user.max_user_namespaces" in (reason(replace(container, uid=1000)) or "")
+    without_ip = replace(container, programs={**facts.programs, "ip": None})
+    assert "install the package iproute2" in (reason(without_ip) or "")
 
 
 def test_facts_of_the_contract_are_read(facts: Facts) -> None:
@@ -297,7 +310,7 @@ def test_a_macvtap_needs_its_kernels_driver_and_who_may_open_it(
         "nic: macvtap of machine b: an ordinary user of this computer may not open it; run as root, or let sudo"
     )
     assert "`iolab doctor` says how" in told
-    assert reason(replace(imaged, rootless=True, capabilities=("macvtap",)), machine=machine) is None
+    assert reason(replace(imaged, rootless=True, capabilities=("netns", "macvtap")), machine=machine) is None
     told = reason(replace(imaged, features={"link:macvtap": False}), machine=machine)
     assert told is not None
     assert "the kernel of this computer has no macvtap" in told
