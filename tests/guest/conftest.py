@@ -1,13 +1,12 @@
 """What tests with guests share: root, programs, images (built into the user's cache where that lacks them), agents."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.guest.xen_hosts import make_disk
-from tests.netns.conftest import host_put_back, iolab, unchanged_host
+from tests.netns.conftest import host_put_back, iolab, namespaces_refused, unchanged_host
 
 from iolab.agent.client import Agent
 from iolab.agent.transport import LocalTransport, find_agent
@@ -36,8 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def image() -> Image:
     """Return the image `linux` with the agent of this tree."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make namespaces and to look at what was left")
+    if refusal := namespaces_refused():
+        pytest.skip(refusal)
     for program in PROGRAMS:
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}; scripts/packages.sh run guest installs it")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,26 @@ seed: 1
 """
 
 
+@cache
+def namespaces_refused() -> str | None:
+    """Return why no namespace can be made here; None: it can."""
+    if os.geteuid() != 0:
+        return "needs root to make namespaces and to look at what was left"
+    made = subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, text=True)
+    return (
+        None if made.returncode == 0 else f"needs namespaces, which this host refuses: {made.stderr.strip()}"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Skip a test before any fixture of it makes something."""
+    if refusal := namespaces_refused():
+        pytest.skip(refusal)
+
+
 @pytest.fixture(autouse=True)
 def _needs() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make namespaces and to look at what was left")
     for program in ("ip", "iperf3", "ethtool"):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}; make setup installs it")

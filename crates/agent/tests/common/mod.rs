@@ -254,14 +254,22 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
 
 /// Whether this test can make namespaces; says why it is skipped where it cannot.
 pub fn is_root(test: &str) -> bool {
-    let root = nix::unistd::Uid::effective().is_root();
-    if !root {
+    let permitted = nix::unistd::Uid::effective().is_root() && has_capabilities();
+    if !permitted {
         let _ = writeln!(
             std::io::stderr(),
-            "skipped {test}: it makes network namespaces on the host, which needs root"
+            "skipped {test}: it makes network namespaces on the host, which needs root with CAP_NET_ADMIN and CAP_SYS_ADMIN"
         );
     }
-    root
+    permitted
+}
+
+/// Whether root has the capabilities that it lacks in a container without privileges (linux/capability.h: 12, 21).
+fn has_capabilities() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    let effective = u64::from_str_radix(effective.trim(), 16).unwrap();
+    [12, 21].iter().all(|capability| effective >> capability & 1 == 1)
 }
 
 /// Copy a program by another process. By this one, what another test starts meanwhile would inherit the descriptor that

@@ -1,9 +1,11 @@
 //! A pair of namespaces joined by a veth pair, for one trial; gone when dropped. Needs root; says so when it is not.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use iolab_port::{receive, reserve, RxPort, TxPort};
 
@@ -23,13 +25,23 @@ pub fn run(command: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
+/// Writes which test is skipped and why, past what the test runner keeps of a test that passes.
+pub fn skipped(why: &str) {
+    let _ = writeln!(
+        std::io::stderr(),
+        "skipped {}: {}",
+        thread::current().name().unwrap_or("a test"),
+        why.trim()
+    );
+}
+
 impl Lab {
     /// Makes the namespaces; nothing, with the reason printed, where that is not allowed.
-    #[allow(clippy::print_stderr)] // why a check was left out belongs on the screen
     pub fn new() -> Option<Self> {
-        // SAFETY: takes nothing and always succeeds.
-        if unsafe { libc::geteuid() } != 0 {
-            eprintln!("left out: network namespaces need root");
+        // Root in a container without privileges may not.
+        let tried = Command::new("unshare").args(["--mount", "--net", "true"]).output().unwrap();
+        if !tried.status.success() {
+            skipped(&String::from_utf8_lossy(&tried.stderr));
             return None;
         }
         // Relaxed: only uniqueness matters.
