@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-unit lint format bench wheel requirements clean packages packages-storage packages-test
+.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit lint format bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -32,8 +32,11 @@ demo-storage: setup packages-storage  ## run labs/iscsi.yaml: disk programs, loc
 demo-wire: setup  ## run the short forms of labs/rate-control, long-path and bufferbloat.yaml (5 minutes)
 	@for lab in rate-control long-path bufferbloat; do scripts/demo.sh labs/$$lab.yaml --quick; done
 
-test: packages-test $(BIN)/.iolab-dev  ## every check and test
-	@scripts/test.sh
+test: packages-test $(BIN)/.iolab-dev  ## every check and unit test, and each kind of lab test once (8 minutes)
+	@scripts/test.sh core
+
+test-all: packages-test $(BIN)/.iolab-dev  ## the same, then the longer lab tests (40 minutes)
+	@scripts/test.sh all
 
 test-unit: $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## the tests that need no root and no lab
 	@$(BIN)/pytest -q -n 2 --dist worksteal tests/unit

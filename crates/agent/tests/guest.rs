@@ -1,6 +1,6 @@
 //! The agent as the first process of a guest under QEMU, talked to through an agent on the host.
 //!
-//! `IOLAB_IMAGE=FOLDER cargo test -p iolab-agent --test guest` names the folder of a guest image (`vmlinux`, `initrd`, `root.squashfs`,
+//! `IOLAB_IMAGE=FOLDER cargo test -p iolab-agent --test guest -- --ignored` names the folder of a guest image (`vmlinux`, `initrd`, `root.squashfs`,
 //! `modules.squashfs`); its initrd's agent is replaced by the one under test.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
@@ -184,6 +184,7 @@ impl Guest {
 const PORT: [&str; 2] = ["-device", "virtserialport,chardev=ag,name=org.iolab.agent"];
 
 #[test]
+#[ignore = "full: boots a guest"]
 fn a_guest_comes_up_serves_session_after_session_and_powers_off() {
     let Some(image) = image("a_guest_comes_up_serves_session_after_session_and_powers_off") else { return };
     let mut guest = Guest::start(&image, "iolab.root=/dev/vda", PORT);
@@ -229,6 +230,7 @@ fn a_guest_comes_up_serves_session_after_session_and_powers_off() {
 }
 
 #[test]
+#[ignore = "full: boots a guest"]
 fn a_guest_whose_channel_is_a_terminal_is_talked_to_between_the_kernels_words() {
     let Some(image) = image("a_guest_whose_channel_is_a_terminal_is_talked_to_between_the_kernels_words")
     else {
@@ -251,6 +253,7 @@ fn a_guest_whose_channel_is_a_terminal_is_talked_to_between_the_kernels_words() 
 }
 
 #[test]
+#[ignore = "full: boots a guest"]
 fn garbage_from_the_host_is_survived() {
     let Some(image) = image("garbage_from_the_host_is_survived") else { return };
     let guest = Guest::start(&image, "iolab.root=/dev/vda", PORT);
@@ -297,6 +300,7 @@ fn garbage_from_the_host_is_survived() {
 }
 
 #[test]
+#[ignore = "full: boots a guest"]
 fn a_guest_without_its_root_says_so_and_powers_off() {
     let Some(image) = image("a_guest_without_its_root_says_so_and_powers_off") else { return };
     let mut guest = Guest::start(&image, "iolab.root=/dev/vdx", PORT);
