@@ -30,6 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.guest)
             item.add_marker(pytest.mark.timeout(LIMIT_S))
+        if Path(__file__).parent / "image" in item.path.parents:
+            item.add_marker(pytest.mark.full)  # the core's guests start from such an image
 
 
 @pytest.fixture(scope="session", autouse=True)

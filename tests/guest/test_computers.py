@@ -94,6 +94,7 @@ def computers(lasting_computers: Computers, monkeypatch: pytest.MonkeyPatch) -> 
     return lasting_computers
 
 
+@pytest.mark.full
 def test_a_computers_own_card_is_set_and_put_back(computers: Computers, tmp_path: Path) -> None:
     """The trial counts, so what was read back was as applied; the commands are stored; nothing stays."""
     (tmp_path / "lab.yaml").write_text(CARDS)
@@ -119,6 +120,7 @@ def test_a_computers_own_card_is_set_and_put_back(computers: Computers, tmp_path
     assert computers.agent(7).run(["sh", "-ec", SHOWN]).stdout == before
 
 
+@pytest.mark.full
 def test_a_host_that_is_reset_in_mid_run_costs_a_trial_and_is_waited_for(
     computers: Computers, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def dissected(file: Path, *fields: str) -> Counter[str]:
     return Counter(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
 
 
+@pytest.mark.full
 def test_every_kind_is_made_read_back_and_carries_a_stream(tmp_path: Path, unchanged_host: None) -> None:
     """And what is on the link below is what it says: encrypted, numbered, or a bond's."""
     folder = measured(tmp_path, KINDS)
@@ -68,6 +69,7 @@ def test_every_kind_is_made_read_back_and_carries_a_stream(tmp_path: Path, uncha
     assert seen("lacp", "frame.protocols")["eth:ethertype:slow:lacp"] > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "count"), [("tunnels", 8), ("container-networks", 12)])
 def test_a_lab_runs_in_a_small_form(tmp_path: Path, unchanged_host: None, name: str, count: int) -> None:
     """In a guest, whose kernel has everything."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.guest.labs import PATIENCE_S, ask_monitor, measured, run_in_background, wait_for_console
 from tests.netns.runs import processes_with, trials, until, value
 
@@ -73,6 +74,7 @@ def test_every_card_that_this_computer_can_give_carries_frames_as_soon_as_its_gu
     assert "emulated" in [warning["code"] for warning in trial["warnings"]]
 
 
+@pytest.mark.full
 def test_a_guest_that_panics_in_mid_trial_costs_that_trial_and_is_begun_anew_for_the_next(
     iolab: Iolab, tmp_path: Path
 ) -> None:
@@ -102,6 +104,7 @@ def test_what_kill_9_of_the_controller_leaves_is_nothing(iolab: Iolab, tmp_path:
     assert not guest.exists()
 
 
+@pytest.mark.full
 def test_what_kill_9_of_the_agent_leaves_is_undone_by_clean(iolab: Iolab, tmp_path: Path) -> None:
     """The guest dies with its agent; namespaces and scratch folder go with `iolab clean`."""
     running = run_in_background(tmp_path, experiment(tmp_path))

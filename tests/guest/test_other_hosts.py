@@ -43,6 +43,7 @@ def shown(host: SshHost) -> str:
     return host.inside(f"{script}; ls -d /run/iolab/f/* /var/tmp/iolab-far 2>/dev/null || true")
 
 
+@pytest.mark.full
 def test_a_guest_on_another_host_is_measured_through_that_hosts_card(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def check_disk(agents: Agents) -> None:
     assert told[0] != hashlib.sha256(bytes(8 * MIB)).hexdigest(), "nothing was written"
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("nested")
 def test_a_guest_of_a_guest_forwards_by_vhost_from_a_tap_or_a_macvtap_and_writes_to_its_parents_file(
     agents: Agents,
@@ -117,6 +118,7 @@ def test_a_guest_of_a_guest_forwards_by_vhost_from_a_tap_or_a_macvtap_and_writes
         standing.take_down()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("nested", "newer_qemu", "unchanged_host")
 def test_virtual_functions_join_a_namespace_a_guest_of_the_guest_and_the_world_outside(
     tmp_path: Path,
@@ -132,6 +134,7 @@ def test_virtual_functions_join_a_namespace_a_guest_of_the_guest_and_the_world_o
         assert int(row["guests"]["host"]["hypervisor"].split(".")[0]) >= NEWER[0]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("xen")
 def test_a_xen_domain_is_reached_over_its_console_receives_from_dom0_and_writes_to_its_file(
     agents: Agents,

@@ -52,6 +52,7 @@ measure:
 """
 
 
+@pytest.mark.full
 def test_a_guest_has_what_is_installed_in_it_and_its_commands_are_measured(tmp_path: Path) -> None:
     """A service and a command of its own, another kernel, and a client outside that reaches it."""
     if shutil.which("lz4") is None:

@@ -87,7 +87,7 @@ def test_what_a_guest_writes_by_each_protocol_is_in_the_other_ones_file(agents: 
         standing.take_down()
 
 
-@pytest.mark.parametrize("bus", ["virtio-blk", "ide"])
+@pytest.mark.parametrize("bus", ["virtio-blk", pytest.param("ide", marks=pytest.mark.full)])
 def test_a_hypervisor_logs_in_for_its_guest(agents: Agents, bus: str) -> None:
     """tgt on this computer, with a secret; the guest's own file system is on the LUN, and its bytes in the file."""
     disk = {"volume": "lun", "via": "hypervisor", "bus": bus, "fs": "ext4"}
@@ -126,6 +126,7 @@ blocks: 1
 """
 
 
+@pytest.mark.full
 def test_a_disk_that_passes_no_flush_on_is_caught(iolab: Iolab, tmp_path: Path) -> None:
     """Only that one; what the others acknowledged, their parent's disk has."""
     path = tmp_path / "flushes.yaml"

@@ -29,6 +29,7 @@ def rack(network: Network) -> tuple[SshHost, SshHost]:
     return hosts
 
 
+@pytest.mark.full
 def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
     rack: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def guests(
     return Guests(agents, hypervisors, boot_deadline_s=deadline_s)
 
 
+@pytest.mark.full
 def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_console_says(
     agents: Agents,
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_cons
         guests(agents, emulator=waiting, deadline_s=10).start(GUEST, "").result(PATIENCE_S)
 
 
+@pytest.mark.full
 def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents, tmp_path: Path) -> None:
     """Nobody waits for a deadline; the console's words are the reason."""
     rubbish = tmp_path / "initrd"
@@ -71,6 +73,7 @@ def test_a_kernel_that_is_none_is_told_in_the_hypervisors_words(agents: Agents, 
         guests(agents, other).start(GUEST, "").result(PATIENCE_S)
 
 
+@pytest.mark.full
 def test_modules_of_another_kernel_are_told_by_the_guests_agent(
     agents: Agents, image: Image, tmp_path: Path
 ) -> None:

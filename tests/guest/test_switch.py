@@ -10,7 +10,7 @@ import pytest
 from tests.guest.labs import PATIENCE_S, run_in_background
 from tests.netns.runs import processes_with, trials, until, value
 
-pytestmark = pytest.mark.usefixtures("switch", "unchanged_host")
+pytestmark = [pytest.mark.usefixtures("switch", "unchanged_host"), pytest.mark.full]
 
 SWITCHED = """
 title: Cards carried by a switch in user space

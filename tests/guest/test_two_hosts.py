@@ -31,6 +31,7 @@ factors:
 """
 
 
+@pytest.mark.full
 def test_hosts_route_bridge_and_shape_with_what_their_kernels_have(tmp_path: Path) -> None:
     """Bridged the link's own interface is the port, with a VLAN on it the bridge has that; a shaped sender keeps to its
     rate; routed, three networks are joined. What the guests are lies beside what this computer is."""

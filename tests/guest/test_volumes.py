@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pydantic import TypeAdapter
 from tests.guest.labs import PATIENCE_S, run_in_background, wait_for_console
 from tests.netns.conftest import IOLAB
@@ -101,6 +102,7 @@ def test_what_a_guest_writes_on_each_bus_is_in_the_file_of_that_size_until_the_l
     assert not Path(f"/proc/{guest.pid}").exists()
 
 
+@pytest.mark.full
 def test_a_killed_agents_volume_is_taken_away_by_clean(iolab: Iolab, tmp_path: Path) -> None:
     """Controller and agent are killed with the guest running; the file stays, and the next command removes it."""
     volume = f"killed-{os.getpid()}"
@@ -120,6 +122,7 @@ def test_a_killed_agents_volume_is_taken_away_by_clean(iolab: Iolab, tmp_path: P
     assert not path.exists()
 
 
+@pytest.mark.full
 def test_a_hypervisor_that_answers_flushes_and_writes_nothing_is_caught(iolab: Iolab, tmp_path: Path) -> None:
     """Volumes lie on a file system of their own, whose device is read: what the host's page cache has is lost."""
     image, file = tmp_path / "image", tmp_path / "flushes.yaml"

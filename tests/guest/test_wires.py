@@ -6,7 +6,7 @@ import pytest
 from tests.guest.labs import measured
 from tests.netns.runs import trials, value
 
-pytestmark = pytest.mark.usefixtures("unchanged_host")
+pytestmark = [pytest.mark.usefixtures("unchanged_host"), pytest.mark.full]
 
 INSIDE = """
 title: One path, emulated by iolab and by the kernel

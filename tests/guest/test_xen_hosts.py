@@ -62,6 +62,7 @@ def computers(lasting_computers: Computers, monkeypatch: pytest.MonkeyPatch) -> 
     return lasting_computers
 
 
+@pytest.mark.full
 def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_behind(
     computers: Computers, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
     assert computers.inside(6, LEFT) == before
 
 
+@pytest.mark.full
 def test_the_xen_study_runs_on_two_hosts_that_run_xen(computers: Computers, tmp_path: Path) -> None:
     """What were virtual computers are hosts by ssh, each with its domain; one cell of the study is measured."""
     lab = short_study(tmp_path, "xen-vlan.yaml", {"duration: 10s": "duration: 3s"})
@@ -114,6 +116,7 @@ def test_the_xen_study_runs_on_two_hosts_that_run_xen(computers: Computers, tmp_
     assert min(value(row, "received_bps") for row in rows) > 1e5
 
 
+@pytest.mark.full
 def test_a_host_without_xen_is_refused_before_anything_is_made_there(
     iolab: Iolab, tmp_path: Path, network: Network
 ) -> None:

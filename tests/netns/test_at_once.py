@@ -50,6 +50,7 @@ def test_each_has_its_own_record_and_all_stand_for_the_same_time(iolab: Iolab, t
     assert warned.isdisjoint({"counters-disagree", "foreign-traffic"})
 
 
+@pytest.mark.full
 def test_where_one_fails_no_figure_of_the_others_counts(iolab: Iolab, tmp_path: Path) -> None:
     """They fail with it, and say so."""
     file = tmp_path / "lab.yaml"

@@ -62,6 +62,7 @@ def hogs(count: int, *argv: str) -> Iterator[None]:
             one.wait()
 
 
+@pytest.mark.full
 def test_trials_whose_cpus_others_had_are_marked_and_have_no_percentage(iolab: Iolab, tmp_path: Path) -> None:
     """Of every kind that runs programs."""
     if not Path("/dev/loop-control").exists():

@@ -200,6 +200,7 @@ def test_a_cable_on_what_carries_ssh_is_refused_before_anything_changes(
     assert [host.inside(state) for host in pair] == before
 
 
+@pytest.mark.full
 def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
@@ -226,6 +227,7 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     assert shown(pair[0]).count("mtu 1500") == shown(pair[1]).count("mtu 1500") == 1
 
 
+@pytest.mark.full
 def test_a_killed_agent_costs_the_trial_and_what_it_left_is_undone_by_the_next(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
@@ -247,6 +249,7 @@ def test_a_killed_agent_costs_the_trial_and_what_it_left_is_undone_by_the_next(
     assert iolab("resume", folder, "--retry-failed").returncode == 0
 
 
+@pytest.mark.full
 def test_what_an_agent_left_that_was_killed_in_the_last_trial_is_undone_as_well(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
@@ -265,6 +268,7 @@ def test_what_an_agent_left_that_was_killed_in_the_last_trial_is_undone_as_well(
     assert shown(pair[1]) == before
 
 
+@pytest.mark.full
 def test_a_host_is_cleaned_and_examined_from_here(pair: tuple[SshHost, SshHost], iolab: Iolab) -> None:
     """After a killed agent the host is refused with the command that cleans it; that undoes and removes all."""
     before = shown(pair[0])

@@ -62,7 +62,7 @@ def count(result: TrialResult, name: str) -> list[int]:
     return [int(metric.value) for metric in result.metrics.named(name)]
 
 
-@pytest.mark.parametrize("link", ["mtu: 1500", "wire: {delay: 1ms}"])
+@pytest.mark.parametrize("link", ["mtu: 1500", pytest.param("wire: {delay: 1ms}", marks=pytest.mark.full)])
 def test_wireshark_reads_every_frame_of_a_stream(iolab: Iolab, tmp_path: Path, link: str) -> None:
     """The filter keeps the stream alone, the snaplen its beginnings, and stamps are nanoseconds and rise."""
     capture = "{at: path, snaplen: 60, filter: {protocol: udp, host: right, port: 5201}}"

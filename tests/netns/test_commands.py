@@ -172,6 +172,7 @@ LIMITS = {
 """Beside other work a loop does not get all of its CPU."""
 
 
+@pytest.mark.full
 def test_what_limited_a_program_is_told_by_the_counters_beside_it(iolab: Iolab, tmp_path: Path) -> None:
     """A loop, a sleep, two loops on one CPU, a full line; a thousand short processes are the limit in doubt."""
     _, records, printed = run_of(iolab, tmp_path, "", lab=LIMITED)

@@ -74,7 +74,7 @@ blocks: 1
 
 
 @pytest.mark.parametrize("place", ["/dev/iolab-plain", "/run/iolab-plain.mnt", "/var/tmp/iolab-plain"])
-@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+@pytest.mark.parametrize("kind", ["folder", "file", pytest.param("link", marks=pytest.mark.full)])
 def test_what_stands_where_a_disk_gets_its_name_is_named_and_stays(
     iolab: Iolab, nothing_left: Path, tmp_path: Path, place: str, kind: str
 ) -> None:
@@ -216,6 +216,7 @@ blocks: 1
 """
 
 
+@pytest.mark.full
 def test_with_the_figures_of_2006_a_file_is_read_from_its_disk_though_memory_could_hold_it(
     iolab: Iolab, nothing_left: Path, tmp_path: Path
 ) -> None:
@@ -232,7 +233,13 @@ def test_with_the_figures_of_2006_a_file_is_read_from_its_disk_though_memory_cou
     assert not list(Path("/sys/fs/cgroup").glob("**/iolab-disk*"))
 
 
-@pytest.mark.parametrize("victim", ["iolab", "iolab-agent", "tgtd", "qemu-storage-da"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "iolab",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("iolab-agent", "tgtd", "qemu-storage-da")),
+    ],
+)
 def test_a_program_that_is_killed_leaves_nothing_after_clean(
     iolab: Iolab, nothing_left: Path, tmp_path: Path, victim: str
 ) -> None:

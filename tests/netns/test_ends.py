@@ -26,6 +26,7 @@ def begin(small: Path, **options: object) -> subprocess.Popen[str]:
     return running
 
 
+@pytest.mark.full
 def test_a_run_that_is_stopped_for_half_a_minute_goes_on(iolab: Iolab, small: Path) -> None:
     """The lease of its agents is longer than that; what was measured meanwhile is whole."""
     running = begin(small)
@@ -51,6 +52,7 @@ def test_a_run_whose_folder_is_taken_away_says_so(iolab: Iolab, small: Path) -> 
     assert not folder.parent.exists()
 
 
+@pytest.mark.full
 def test_a_run_ends_with_its_terminal_and_what_it_stored_is_there(iolab: Iolab, small: Path) -> None:
     """Whoever is at the other end of an ssh connection that breaks."""
     near, far = pty.openpty()
@@ -83,6 +85,7 @@ def test_a_program_that_vanishes_fails_its_trials_with_the_reason(iolab: Iolab, 
     assert "iperf3" in str(last)
 
 
+@pytest.mark.full
 def test_few_descriptors_are_raised_or_named(iolab: Iolab, small: Path) -> None:
     """Where the hard limit cannot be passed either, the reason is that, and not that a program is missing."""
 

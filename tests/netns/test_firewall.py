@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.netns.runs import trials
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.full]
 LAB = Path(__file__).parents[2] / "labs/firewall.yaml"
 LEVELS = "machines.router.kind=netns,machines.router.run.rules=100 rules|set of 10 000|tracking"
 

@@ -131,7 +131,7 @@ class Store:
 
 
 @pytest.mark.parametrize("behind_target", [False, True], ids=["daemon", "target"])
-@pytest.mark.parametrize("batches", [1, 40])
+@pytest.mark.parametrize("batches", [1, pytest.param(40, marks=pytest.mark.full)])
 def test_what_was_acknowledged_is_on_the_disk_when_who_passed_it_on_is_killed(
     stack: ExitStack, tmp_path: Path, image: Path, batches: int, behind_target: bool
 ) -> None:
@@ -171,6 +171,7 @@ blocks: 1
 """
 
 
+@pytest.mark.full
 def test_a_run_says_which_disk_would_lose_what_it_acknowledged(
     iolab: Iolab, tmp_path: Path, image: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_every_join_becomes_every_other_with_other_mtus(computer: Computer) -> N
             assert computer.misses() == [], (join, mtu)
 
 
+@pytest.mark.full
 def test_macvlans_on_the_parents_port_reach_each_other_and_what_is_outside(computer: Computer) -> None:
     """The parent itself is not reached, as planning says."""
     lab = lab_of(

@@ -14,7 +14,7 @@ import pytest
 from tests.netns.conftest import IOLAB, host_put_back
 from tests.netns.runs import PATIENCE_S, trials
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.full]
 LAB = r"""
 title: Known programs
 lab:

@@ -51,6 +51,7 @@ def run(iolab: Iolab, folder: Path, name: str, shorter: Mapping[str, str], only:
     return found
 
 
+@pytest.mark.full
 def test_a_loaded_line_answers_late_and_with_codel_does_not(iolab: Iolab, tmp_path: Path) -> None:
     """Echoes, datagrams and transactions all see the queue that four connections each way fill."""
     found = run(iolab, tmp_path, "rrul", RRUL, "load=loaded")
@@ -61,6 +62,7 @@ def test_a_loaded_line_answers_late_and_with_codel_does_not(iolab: Iolab, tmp_pa
         assert long > 60e6, measure
 
 
+@pytest.mark.full
 def test_a_full_queue_is_seen_to_its_length(iolab: Iolab, tmp_path: Path) -> None:
     """More than the line carries keeps it full: half a second, and the path."""
     (tmp_path / "full.yaml").write_text(FULL)
@@ -73,6 +75,7 @@ def test_a_full_queue_is_seen_to_its_length(iolab: Iolab, tmp_path: Path) -> Non
     assert per_min == pytest.approx(60e9 / value(icmp, "rtt_mean_ns"))
 
 
+@pytest.mark.full
 def test_controls_of_congestion_differ_on_a_path(iolab: Iolab, tmp_path: Path) -> None:
     """Where the kernel has them."""
     modules = subprocess.run(
@@ -83,6 +86,7 @@ def test_controls_of_congestion_differ_on_a_path(iolab: Iolab, tmp_path: Path) -
     assert len(run(iolab, tmp_path, "congestion-control", CONGESTION, cells)) == 2 * len(names)
 
 
+@pytest.mark.full
 def test_nodes_share_the_line_of_their_server(iolab: Iolab, tmp_path: Path) -> None:
     """Two and ten."""
     found = run(iolab, tmp_path, "fifty-nodes", NODES, "machines.node.count=2|10")

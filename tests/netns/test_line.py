@@ -74,6 +74,7 @@ def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(
     assert stored == 1
 
 
+@pytest.mark.full
 def test_a_killed_controller_leaves_nothing_behind(iolab: Iolab, small: Path, tmp_path: Path) -> None:
     """The agent's dead-man's switch undoes the lab; the stored trials stay."""
     running = begin(small)
@@ -85,6 +86,7 @@ def test_a_killed_controller_leaves_nothing_behind(iolab: Iolab, small: Path, tm
     assert iolab("resume", folder).returncode == 0
 
 
+@pytest.mark.full
 def test_after_a_killed_agent_the_host_is_refused_until_it_is_clean(
     iolab: Iolab, small: Path, tmp_path: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_after_a_killed_agent_the_host_is_refused_until_it_is_clean(
     assert iolab("resume", folder).returncode == 0
 
 
+@pytest.mark.full
 def test_an_extended_run_measures_only_what_is_new(iolab: Iolab, small: Path) -> None:
     """A third level adds two trials; the four before are kept as they were."""
     folder = small.parent / Path(iolab("run", small).stdout.splitlines()[-1])
@@ -117,6 +120,7 @@ def test_an_extended_run_measures_only_what_is_new(iolab: Iolab, small: Path) ->
     assert (folder / "revisions" / "001" / "plan.json").exists()
 
 
+@pytest.mark.full
 def test_a_changed_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab, small: Path) -> None:
     """Exit code 2; nothing is measured under a plan that is not the run's."""
     folder = small.parent / Path(iolab("run", small, "--blocks", "1").stdout.splitlines()[-1])
@@ -128,6 +132,7 @@ def test_a_changed_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab
     assert len(set(digests)) == 2
 
 
+@pytest.mark.full
 def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(
     iolab: Iolab, small: Path, tmp_path: Path
 ) -> None:
@@ -196,6 +201,7 @@ def test_an_ordinary_user_runs_the_same_experiment(unchanged_host: None) -> None
         ]
 
 
+@pytest.mark.full
 def test_a_record_that_is_replaced_in_mid_run_loses_no_trial(
     iolab: Iolab, small: Path, tmp_path: Path
 ) -> None:
@@ -210,6 +216,7 @@ def test_a_record_that_is_replaced_in_mid_run_loses_no_trial(
     assert (running.returncode, len(keys), len(set(keys))) == (0, 2, 2)
 
 
+@pytest.mark.full
 def test_a_run_whose_record_lacks_trials_does_not_end_well(iolab: Iolab, small: Path, tmp_path: Path) -> None:
     """What somebody empties in place cannot be had back: it is said, and resume measures it again."""
     running = begin(small)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.netns.runs import trials
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.full]
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LAB = """title: Methods
 lab:

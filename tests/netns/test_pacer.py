@@ -62,6 +62,7 @@ BUSY_RATIO = 0.15
 """A sender that a busy host holds up leaves its share to the other class; benches/pacer.py has the exact figures."""
 
 
+@pytest.mark.full
 def test_classes_have_their_rates_together_and_their_ceils_alone(iolab: Iolab, tmp_path: Path) -> None:
     """UDP above all rates: what arrives is what the pacer lets through, or the trial says that the host was held up.
 

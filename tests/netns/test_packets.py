@@ -63,7 +63,7 @@ def trial(done: subprocess.CompletedProcess[str], parent: Path) -> Trial:
 
 
 @pytest.mark.parametrize("forward", ["bridge", "route", "xdp"])
-@pytest.mark.parametrize("direction", ["one-way", "both-ways"])
+@pytest.mark.parametrize("direction", ["one-way", pytest.param("both-ways", marks=pytest.mark.full)])
 def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
     iolab: Iolab, tmp_path: Path, forward: str, direction: str
 ) -> None:
@@ -86,6 +86,7 @@ def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
         assert 0 < metrics["latency_min_ns"] <= metrics["latency_p50_ns"] <= metrics["latency_max_ns"]
 
 
+@pytest.mark.full
 def test_several_senders_are_one_stream_through_queues_of_their_own(iolab: Iolab, tmp_path: Path) -> None:
     """Its balance closes to the frame; each of the far end's two queues has its thread."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms, flows: 10, senders: 2, path: af_xdp"
@@ -104,6 +105,7 @@ def test_several_senders_are_one_stream_through_queues_of_their_own(iolab: Iolab
     assert sum(thread.place == "dut.eth0" for thread in load.threads) == 2
 
 
+@pytest.mark.full
 def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path) -> None:
     """Which one it is depends on the host; both were tried where both work, and the report says why."""
     measure = "kind: forwarding, search: fast, loss_ratio: 0.01, limit: 3s, max_burst: 64, latency_at: []"
@@ -136,6 +138,7 @@ def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -
     assert record.result.metrics["forwarded_fps"].value == pytest.approx(50_000, rel=0.01)
 
 
+@pytest.mark.full
 def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
     """Every tenth frame that reaches it is dropped, and stated as the device's."""
     measure = "kind: latency, rate: 5kpps, duration: 1s"
@@ -163,6 +166,7 @@ def test_a_device_that_delays_frames_is_measured(iolab: Iolab, tmp_path: Path) -
         assert record.result.metrics["loss_ratio"].value == 0
 
 
+@pytest.mark.full
 def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, tmp_path: Path) -> None:
     """20 ms in every 100: frames that come in it wait for its end, so the highest latency is its length."""
     measure = "kind: latency, rate: 2kpps, duration: 500ms"
@@ -175,6 +179,7 @@ def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, t
         assert record.result.metrics["latency_p50_ns"].value < 1_000_000
 
 
+@pytest.mark.full
 def test_a_random_loss_is_within_its_99_percent_interval(iolab: Iolab, tmp_path: Path) -> None:
     """1 % of about 10 000 frames that reached the device."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms"
@@ -246,6 +251,7 @@ def test_an_ordinary_user_sends_and_receives_frames_too(unchanged_host: None) ->
         assert load.result.forwarded_frames > 900 or load.result.perturbations
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("measure", "words"),
     [

@@ -12,7 +12,7 @@ from tests.pages import CAPTURE, LED, ROOT, differs, experiment_of, experiments_
 
 from iolab.experiment import parse
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.full]
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-experiment.md"
 ELSEWHERE = re.compile(r"kind: (vm|host)|kind: disk|kind: (forwarding|load-curve)|count: \d{4}")

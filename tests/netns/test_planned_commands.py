@@ -22,7 +22,14 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("unchanged_host")]
 
 
-@pytest.mark.parametrize("name", ["window", "quickstart", "forwarding", "rate-control"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "quickstart",
+        "forwarding",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("window", "rate-control")),
+    ],
+)
 def test_the_labs_of_a_plan_are_made_with_its_commands(name: str) -> None:
     """Every transition of one block, in order, and the end; process ids and originals are the kernel's."""
     experiment = load(ROOT / "labs" / f"{name}.yaml")

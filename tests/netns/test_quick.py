@@ -25,9 +25,13 @@ HEADS = {
     "command": "elapsed",
     "forwarding": "forwarded rate",
 }
+COVERED = ("udp", "rr", "command")
+"""Kinds of which other tests of the core measure something."""
 
 
-@pytest.mark.parametrize("kind", LINES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.full] if kind in COVERED else []) for kind in LINES]
+)
 def test_a_line_measures_and_leaves_the_file_that_it_stands_for(
     iolab: Iolab, tmp_path: Path, kind: str
 ) -> None:

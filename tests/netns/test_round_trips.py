@@ -45,6 +45,7 @@ def records(iolab: Iolab, tmp_path: Path, text: str) -> dict[str, dict[str, Any]
     return {record["measure"]: record for record in trials(folder)}
 
 
+@pytest.mark.full
 def test_a_path_of_known_delay_is_measured_back(iolab: Iolab, tmp_path: Path) -> None:
     """Never less than the path takes; a connection of its own is one more round trip."""
     found = records(iolab, tmp_path, KINDS)

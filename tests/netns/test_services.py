@@ -76,6 +76,7 @@ def test_a_service_serves_its_file_by_the_address_that_its_words_name(iolab: Iol
     assert not list(Path("/run").glob("iolab-*"))
 
 
+@pytest.mark.full
 def test_a_level_changes_a_file_and_its_service_alone(iolab: Iolab, tmp_path: Path) -> None:
     """The network stands; what reads the file is started again."""
     levels = "factors: {machines.web.files: {one: {index.html: 'hello {client}'}, two: {index.html: 'hello {web}'}}}\n"
@@ -87,6 +88,7 @@ def test_a_level_changes_a_file_and_its_service_alone(iolab: Iolab, tmp_path: Pa
     assert commands.count('"netns","add"') + commands.count('"netns", "add"') == 2
 
 
+@pytest.mark.full
 def test_a_service_that_overwrites_its_environment_ends_before_the_next_begins(
     iolab: Iolab, tmp_path: Path
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_service_that_overwrites_its_environment_ends_before_the_next_begins(
     assert found.stdout == ""
 
 
+@pytest.mark.full
 def test_a_change_that_does_not_hold_fails_the_trial(iolab: Iolab, tmp_path: Path) -> None:
     """What its check says stands in the reason."""
     text = LAB.replace(
@@ -111,12 +114,26 @@ def test_a_change_that_does_not_hold_fails_the_trial(iolab: Iolab, tmp_path: Pat
 @pytest.mark.parametrize(
     ("service", "said"),
     [
-        ("[sh, -c, 'echo no room; exit 3']\n", "has ended"),
-        ("[sleep, '600']}, two: {run: [sleep, '600'], ready: {listens: 9}, within: 1s", "is not ready"),
-        ("[sleep, '600']}, two: {run: [echo, hello], ready: {prints: bye}, within: 1s", "hello"),
-        ("[sleep, '600']}, two: {run: [iolab-no-such-program]", "iolab-no-such-program"),
+        pytest.param("[sh, -c, 'echo no room; exit 3']\n", "has ended", id="ended"),
+        pytest.param(
+            "[sleep, '600']}, two: {run: [sleep, '600'], ready: {listens: 9}, within: 1s",
+            "is not ready",
+            id="not ready",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "[sleep, '600']}, two: {run: [echo, hello], ready: {prints: bye}, within: 1s",
+            "hello",
+            id="says something else",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "[sleep, '600']}, two: {run: [iolab-no-such-program]",
+            "iolab-no-such-program",
+            id="no such program",
+            marks=pytest.mark.full,
+        ),
     ],
-    ids=["ended", "not ready", "says something else", "no such program"],
 )
 def test_a_service_that_does_not_come_is_said_with_what_it_wrote(
     iolab: Iolab, tmp_path: Path, service: str, said: str
@@ -136,12 +153,19 @@ def test_a_service_that_does_not_come_is_said_with_what_it_wrote(
 @pytest.mark.parametrize(
     "service",
     [
-        "[sh, -c, 'trap \"\" TERM; while :; do sleep 1; done']",
-        "[sh, -c, 'setsid sleep 600 & exec sleep 600']",
-        "[sh, -c, 'setsid sleep 600 >/dev/null 2>&1 &']",
-        "[sh, -c, 'head -c 1G /dev/zero; exec sleep 600']",
+        pytest.param("[sh, -c, 'trap \"\" TERM; while :; do sleep 1; done']", id="ignores SIGTERM"),
+        pytest.param(
+            "[sh, -c, 'setsid sleep 600 & exec sleep 600']", id="forks away", marks=pytest.mark.full
+        ),
+        pytest.param(
+            "[sh, -c, 'setsid sleep 600 >/dev/null 2>&1 &']",
+            id="goes into the background",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "[sh, -c, 'head -c 1G /dev/zero; exec sleep 600']", id="writes 1 GB", marks=pytest.mark.full
+        ),
     ],
-    ids=["ignores SIGTERM", "forks away", "goes into the background", "writes 1 GB"],
 )
 def test_nothing_is_left_of_a_service_whatever_it_does(iolab: Iolab, tmp_path: Path, service: str) -> None:
     """Its lab stands and falls as others do."""
@@ -151,6 +175,7 @@ def test_nothing_is_left_of_a_service_whatever_it_does(iolab: Iolab, tmp_path: P
     assert not list(Path("/run").glob("iolab-*"))
 
 
+@pytest.mark.full
 def test_a_service_that_dies_fails_the_trial_that_needed_it(iolab: Iolab, tmp_path: Path) -> None:
     """It is read back, and started again for the next one."""
     done, folder = ran(iolab, tmp_path, LAB.replace("SERVICE", "[sleep, '0.5']"), "--blocks", "2")

@@ -89,6 +89,7 @@ def test_a_host_that_is_not_there_is_told_at_once(network: Network, destination:
         reach(destination)
 
 
+@pytest.mark.full
 def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
     """Something takes the connection and never speaks: a deadline ends it, and no ssh is left."""
     code = "import socket, time; s = socket.create_server(('198.18.250.1', 22)); print(1, flush=True); time.sleep(100)"
@@ -103,6 +104,7 @@ def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
         hanging.kill()
 
 
+@pytest.mark.full
 def test_a_host_name_that_hangs_ends_in_bounded_time(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:

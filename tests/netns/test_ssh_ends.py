@@ -49,6 +49,7 @@ def test_a_killed_controller_leaves_nothing_there(network: Network) -> None:
     until(lambda: not any("agent" in name for name in pc6.names()))
 
 
+@pytest.mark.full
 def test_a_cut_cable_ends_both_sides(network: Network) -> None:
     """Neither end hears of it, both see it: the request fails, says so, the agent there undoes when its lease ends."""
     pc6 = network.host("pc6")
@@ -124,6 +125,7 @@ def test_what_could_not_be_undone_after_a_disconnect_is_told_when_the_host_is_re
     assert pc6.agents() == []
 
 
+@pytest.mark.full
 def test_a_host_that_reboots_is_lost_and_comes_back_clean(network: Network) -> None:
     """Everything there ends at once; the next connection finds nothing to undo and the file still there."""
     pc6 = network.host("pc6")

@@ -84,6 +84,7 @@ def test_what_a_filter_drops_is_counted_by_flow(iolab: Iolab, tmp_path: Path) ->
     assert answer["receivers"][0]["received_frames"] == 900
 
 
+@pytest.mark.full
 def test_a_million_flows_are_each_sent_and_counted(iolab: Iolab, tmp_path: Path) -> None:
     """One frame of each, or so."""
     measures = {"it": "kind: latency, rate: 500kpps, duration: 2s, flows: 1000000, max_burst: 64"}

@@ -146,6 +146,7 @@ def test_a_target_that_is_stopped_in_mid_write_is_named_and_the_next_trial_measu
     bench.lab.take_down()
 
 
+@pytest.mark.full
 def test_a_storage_daemon_that_is_stopped_in_mid_write_is_named(bench: Bench) -> None:
     """fio is in state D until the daemon is killed: nothing else ends it."""
     failure = bench.failure(signalled("qemu-storage-da", signal.SIGSTOP))
@@ -154,6 +155,7 @@ def test_a_storage_daemon_that_is_stopped_in_mid_write_is_named(bench: Bench) ->
     assert isinstance(failure.condition, ProcessStopped)
 
 
+@pytest.mark.full
 def test_a_storage_daemon_that_is_killed_in_mid_write_is_named(bench: Bench) -> None:
     """fio reports an I/O error, or the daemon's end is noticed before."""
     failure = bench.failure(signalled("qemu-storage-da", signal.SIGKILL))

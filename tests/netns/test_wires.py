@@ -123,6 +123,7 @@ measure:
 """
 
 
+@pytest.mark.full
 def test_a_known_path_is_measured_back(iolab: Iolab, tmp_path: Path) -> None:
     """What the wire was asked for is what iperf3 and iolab's own frames see: loss, rate and delay.
 
@@ -207,6 +208,7 @@ blocks: 2
 """
 
 
+@pytest.mark.full
 def test_a_wire_that_ends_by_itself_fails_its_trial_and_is_made_again(iolab: Iolab, tmp_path: Path) -> None:
     """Its interface is taken away under it: its trial fails with the reason, and the next is whole."""
     path = tmp_path / "ending.yaml"
