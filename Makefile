@@ -48,8 +48,8 @@ format: $(BIN)/.iolab-dev  ## format both languages
 	@$(BIN)/ruff format -q
 	@cargo fmt --all
 
-bench: setup $(BIN)/.iolab-dev  ## measure iolab itself (benches/*.py)
-	@shopt -s nullglob; for bench in benches/*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+bench: setup $(BIN)/.iolab-dev  ## measure iolab itself; BENCH="cost/startup pacer" runs only those (hours without)
+	@$(BIN)/python -m benches $(BENCH)
 
 wheel: packages $(BIN)/.iolab-run  ## build the one wheel, with the agent inside, in build/wheel
 	@scripts/packages.sh build

@@ -1,7 +1,7 @@
 """How long commands take to start, as multiples of `python -c pass` in the same run.
 
-Prints CPU seconds (user and system): wall time would count the work of others. The least of several runs is the cost of
-the command; what is above it is the machine's. Run as root or not: benches/cost/startup.py [RUNS]
+Usage: python -m benches.cost.startup [RUNS]. Root or not. Prints CPU seconds (user and system): wall time would count
+the work of others. The least of several runs is the cost of the command; what is above it is the machine's.
 """
 
 import os

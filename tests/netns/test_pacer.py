@@ -59,7 +59,8 @@ PAYLOAD_SHARE = 1448 / (1448 + 8 + 20 + 14 + 4)
 """Of a frame with FCS: what iperf3 sends in a datagram over a link of MTU 1500."""
 
 BUSY_RATIO = 0.15
-"""A sender that a busy host holds up leaves its share to the other class; benches/pacer.py has the exact figures."""
+"""A sender that a busy host holds up leaves its share to the other class; benches/truth/pacer.py has the exact
+figures."""
 
 
 @pytest.mark.full

@@ -1,6 +1,6 @@
 """A/A experiments with noise of known kinds, and how often what is concluded from them is right.
 
-Every cell has the same true rate. Randomness is an argument. Used by tests and by benches/coverage.py.
+Every cell has the same true rate. Randomness is an argument. Used by tests and by benches/truth/coverage.py.
 """
 
 import itertools

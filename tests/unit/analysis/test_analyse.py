@@ -183,7 +183,8 @@ def test_a_run_without_factors_is_one_cell(make_run: MakeRun) -> None:
 def test_four_times_the_trials_are_about_four_times_the_work(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """Counted in calls of functions, which no busy host changes; benches/report_100k.py says how long a run takes."""
+    """Counted in calls of functions, which no busy host changes; benches/cost/report_100k.py says how long a run
+    takes."""
 
     def value(*_: object) -> dict[str, tuple[float, str]]:
         return {f"m{index}": (own, "s") for index, own in enumerate(random.lognormal(20, 0.02, 4).tolist())}

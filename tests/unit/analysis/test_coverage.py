@@ -1,6 +1,7 @@
 """A/A experiments with noise of every kind: intervals hold, and nothing is shown where nothing differs.
 
-Bounded forms of benches/coverage.py; the bounds are what 10 000 data sets gave, and three standard errors of these few.
+Bounded forms of benches/truth/coverage.py; the bounds are what 10 000 data sets gave, and three standard errors of
+these few.
 """
 
 import numpy as np

@@ -70,7 +70,7 @@ def test_a_run_without_any_effect_seldom_shows_one(
     make_run: MakeRun, factors: Mapping[str, Sequence[str]], plot_spread: float, grouping: Sequence[str]
 ) -> None:
     """Of 180 A/A runs at most 5 % show anything (plus two standard errors of the simulation: 8.3 %);
-    benches/coverage.py has thousands."""
+    benches/truth/coverage.py has thousands."""
     runs = [
         simulate(make_run, seed, factors=factors, plot_spread=plot_spread, grouping=grouping)
         for seed in range(180)

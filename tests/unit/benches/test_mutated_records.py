@@ -1,9 +1,10 @@
-"""Damaged records of older versions are read or refused with their place; benches/old_records.py damages more."""
+"""Damaged records of older versions are read or refused with their place; benches/faults/old_records.py damages
+more."""
 
 import random
 from pathlib import Path
 
-from mutated_records import READ, REFUSED, copies, damaged
+from benches.faults.mutated_records import READ, REFUSED, copies, damaged
 
 DAMAGES = 150
 

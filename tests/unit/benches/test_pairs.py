@@ -1,7 +1,7 @@
 """When two programs are said to agree, to differ, or not to be told apart."""
 
 import pytest
-from pairs import Block, agreement
+from benches.harness.pairs import Block, agreement
 
 NOISES = (0.99, 1.02, 0.98, 1.01, 1.0)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from planted_cases import CASES, Grade, all_cases, read_case, score
+from benches.faults.planted_cases import CASES, Grade, all_cases, read_case, score
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse

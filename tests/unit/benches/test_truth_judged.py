@@ -1,6 +1,16 @@
 """What the bench of truth counts as right, marked and wrong."""
 
-from truth_judged import PARTIAL, QUEUE, Blame, Figure, Grade, Outcome, grade_figure, grade_verdict, tally
+from benches.truth.truth_judged import (
+    PARTIAL,
+    QUEUE,
+    Blame,
+    Figure,
+    Grade,
+    Outcome,
+    grade_figure,
+    grade_verdict,
+    tally,
+)
 
 DISTURBED = "search-disturbed"
 REASONS = (QUEUE, PARTIAL, DISTURBED, "generator-limited")

@@ -1,10 +1,10 @@
 """What the bench of truth takes for the truth of a search, and which cases it runs."""
 
 import pytest
-from truth import is_wanted
-from truth_devices import BACK, OUT, policer, tbf
-from truth_lab import Company
-from truth_rates import RateCase, rate_cases
+from benches.truth.truth import is_wanted
+from benches.truth.truth_devices import BACK, OUT, policer, tbf
+from benches.truth.truth_lab import Company
+from benches.truth.truth_rates import RateCase, rate_cases
 
 
 def test_the_true_rate_is_the_load_that_loses_what_the_goal_allows() -> None:

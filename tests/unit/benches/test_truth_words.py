@@ -2,8 +2,8 @@
 
 import re
 
-from stream_cases import STREAM_FAULTS
-from truth_words import named
+from benches.faults.stream_cases import STREAM_FAULTS
+from benches.harness.truth_words import named
 
 from iolab.record.verdict import Limit
 from iolab.statements.places import AtMachine, AtPort

@@ -180,8 +180,8 @@ def test_resolving_leaves_the_experiment_as_it_was() -> None:
 
 
 def test_cells_are_walked_with_their_keys_in_little_work_and_memory_each() -> None:
-    """Even when all factors meet in one section, so that nothing can be remembered. benches/plan_100k.py has the time
-    of a hundred thousand."""
+    """Even when all factors meet in one section, so that nothing can be remembered. benches/cost/plan_100k.py has the
+    time of a hundred thousand."""
     levels = {
         "links.lan.mtu": [*range(1000, 1010)], "links.lan.vlan": [*range(1, 11)],
         "links.lan.wire.delay": [f"{n}ms" for n in range(10)], "links.lan.wire.jitter": [f"{n}us" for n in range(10)],

@@ -1,0 +1,49 @@
+"""Runs benches one after the other, each as a process of its own, and says at the end which failed.
+
+Usage: python -m benches [--list] [WORD ...]. A bench runs if its name (cost/startup) has one of the WORDs; without any
+word all run, for hours. `--list` prints their names and what each is about. One bench with arguments:
+python -m benches.FOLDER.NAME ARGUMENT ...; its first lines say which.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDERS = ("truth", "faults", "cost", "peers")
+"""Those with programs; `harness` has what they share, and what they start."""
+HERE = Path(__file__).parent
+MARK = 'if __name__ == "__main__":'
+
+
+def programs() -> Iterator[tuple[str, str]]:
+    """Yield the name of each bench and the first line about it."""
+    for path in (path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.py"))):
+        text = path.read_text()
+        if MARK in text:
+            about = ast.get_docstring(ast.parse(text)) or ""
+            yield f"{path.parent.name}/{path.stem}", about.partition("\n")[0]
+
+
+def main(words: list[str]) -> int:
+    """List or run the benches that are asked for; return 1 where one failed."""
+    wanted = [word for word in words if word != "--list"]
+    chosen = [
+        (name, about) for name, about in programs() if not wanted or any(word in name for word in wanted)
+    ]
+    failed = []
+    for name, about in chosen:
+        print(f"== {name}: {about}", flush=True)
+        if "--list" in words:
+            continue
+        module = f"benches.{name.replace('/', '.')}"
+        if subprocess.run([sys.executable, "-m", module], cwd=HERE.parent, check=False).returncode != 0:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return 1 if failed or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

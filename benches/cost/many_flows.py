@@ -1,0 +1,61 @@
+"""What a million flows cost the instrument beside one, at the same rate of frames, in one lab run.
+
+Usage: python -m benches.cost.many_flows [BLOCKS]. Needs root. Prints the CPU time of the receiving thread per frame and
+how late frames left, with both numbers of flows, and the ratio of the medians. Both ends are joined by one pair,
+without a device between them: what that does with many flows is not the instrument's.
+"""
+
+import gzip
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+LAB = """
+title: Many flows
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {lan: {ends: [near.eth0, far.eth0]}}
+measure:
+  it: {kind: latency, rate: 200kpps, duration: 3s, from: near, to: far, max_burst: 64, flows: 1}
+factors: {it.flows: [1, 1000000]}
+baseline: {it.flows: 1}
+"""
+
+
+def main() -> None:
+    """Print the figures."""
+    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    with tempfile.TemporaryDirectory() as folder:
+        file, runs = Path(folder) / "bench.yaml", Path(folder) / "runs"
+        file.write_text(f"{LAB}blocks: {blocks}\n")
+        iolab = Path(sys.executable).with_name("iolab")
+        subprocess.run([iolab, "run", file, "--output", runs], check=True, stdout=sys.stderr)
+        costs: dict[str, list[tuple[float, float]]] = {}
+        for path in runs.glob("*/samples/*.raw.json.gz"):
+            answer: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))["load_trials"][0]
+            (sent,), (received,) = answer["senders"], answer["receivers"]
+            assert received["unknown_flow_frames"] == received["surplus_frames"] == 0
+            flows = str(received["flows"]["count"])
+            lateness = sent["lateness_ns"]["sum"] / max(1, sent["lateness_ns"]["count"])
+            costs.setdefault(flows, []).append(
+                (received["thread"]["run_ns"] / received["received_frames"], lateness)
+            )
+            print(
+                f"{flows} flows: {sent['offered_frames']} frames offered, {received['received_frames']} received, "
+                f"receiver {costs[flows][-1][0]:.1f} ns/frame, mean lateness {lateness:.0f} ns"
+            )
+    medians = {
+        flows: [statistics.median(column) for column in zip(*rows, strict=True)]
+        for flows, rows in costs.items()
+    }
+    (one, late_one), (many, late_many) = medians["1"], medians["1000000"]
+    print(f"receiver: {one:.1f} and {many:.1f} ns/frame, ratio {many / one:.3f}")
+    print(f"mean lateness of frames: {late_one:.0f} and {late_many:.0f} ns")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""How long a lab of many namespaces takes to stand and to go, and whether it leaves anything.
+
+Usage: python -m benches.cost.many_machines [MACHINES] [TIMES]. Default: 200 on one bridge, 3 times, plain and with an
+MTU, IPv6 and offloads off. Needs root; a minute. Exit status 1 when one takes longer than 10 s to stand or 5 s to go,
+is not as applied, or leaves something.
+"""
+
+import subprocess
+import sys
+import time
+from statistics import median
+
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.compose import compose
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+
+LAB = """
+lab:
+  machines: {{hub: {{kind: netns}}, node: {{kind: netns, count: {nodes}}}}}
+  links: {{lan: {{ends: [hub.eth0, "node[*].eth0"]{more}}}}}
+measure:
+  it: {{kind: ping, from: node1, to: hub}}
+"""
+MORE = {"plain": "", "with all": ", mtu: 9000, ip: 6, offload: {tso: off, gro: off}"}
+LONGEST_UP_S, LONGEST_DOWN_S = 10.0, 5.0
+
+
+def namespaces() -> int:
+    """Return how many network namespaces have a name."""
+    shown = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+    return len(shown.splitlines())
+
+
+def measured(nodes: int, more: str, times: int) -> bool:
+    """Print the times of one lab and their medians; tell whether all is well."""
+    experiment = parse(LAB.format(nodes=nodes, more=more), "bench")
+    resources = compose(Resolver(experiment).setup(next(cells(experiment))).lab)
+    before, up, down, wrong = namespaces(), [], [], 0
+    with open_agent() as agent:
+        for _ in range(times):
+            lab = StandingLab(Agents(agent), lambda _: None)
+            began = time.monotonic()
+            lab.change_to(resources)
+            stood = time.monotonic()
+            wrong += len(lab.mismatches())
+            read = time.monotonic()
+            lab.take_down()
+            up.append(stood - began)
+            down.append(time.monotonic() - read)
+            print(f"up {up[-1]:.2f} s, read back {read - stood:.2f} s, down {down[-1]:.2f} s")
+    left = namespaces() - before
+    print(f"up {median(up):.2f} s, down {median(down):.2f} s, not as applied {wrong}, left {left}")
+    return median(up) <= LONGEST_UP_S and median(down) <= LONGEST_DOWN_S and wrong == 0 and left == 0
+
+
+def main() -> int:
+    """Measure each lab; return the exit status."""
+    machines, times = (int(word) for word in [*sys.argv[1:], *("200", "3")[len(sys.argv) - 1 :]])
+    well = True
+    for name, more in MORE.items():
+        print(f"{machines} machines, {name}:")
+        well &= measured(machines - 1, more, times)
+    return int(not well)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

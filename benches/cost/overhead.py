@@ -1,0 +1,217 @@
+"""What iolab itself costs: lab set-up and teardown, agent round trip, samplers, time per trial that is not measuring.
+
+Usage: python -m benches.cost.overhead [samplers | commands]. Needs root, and iperf3; about 190 s, with a word only
+those (`commands` are programs of the user's own: 40 s). Figures are medians of one run.
+"""
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from iolab.agent.client import ALL_SAMPLERS, Agent
+from iolab.clock import SystemClock
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.experiment import Experiment
+from iolab.lab.compose import compose
+from iolab.plan.planning import make_plan
+from iolab.record.trial import TrialResult
+from iolab.run import folder_work as execute
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.hosts.host_facts import read_facts
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.store.read import load_run
+from iolab.trial.instruments.samplers import SAMPLERS
+
+LAB = """
+title: Overhead
+lab:
+  machines:
+    a: {kind: netns}
+    b: {kind: netns}
+    c: {kind: netns}
+  links:
+    lan: {ends: [a.eth0, b.eth0, c.eth0]}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: a, to: b, duration: 1s}
+factors:
+  links.lan.mtu: [1500, 9000]
+blocks: 8
+"""
+COMMAND = """
+title: Command
+lab:
+  machines:
+    a: {kind: netns}
+    b: {kind: netns}
+  links:
+    lan: {ends: [a.eth0, b.eth0]}
+measure:
+  wait: {kind: command, on: a, run: [sleep, 0.2]}
+blocks: 20
+"""
+COMMANDS = {
+    "alone": COMMAND,
+    "on a lab that is changed": COMMAND + "factors: {links.lan.mtu: [1500, 9000]}\n",
+    "with a server": COMMAND.replace(
+        "0.2]}", "0.2], servers: {s: {on: b, run: [iperf3, -s], ready: {listens: 5201}}}}"
+    ),
+}
+"""Programs of the user's own: what stands around them."""
+ROUNDS = 3
+"""Runs of iolab and of the plain program, one after the other."""
+
+NETNS = ("iolab-a", "iolab-b", "iolab-c")
+
+
+class Silent:
+    """An observer that shows nothing."""
+
+    def run_begins(self, *_: object) -> None:
+        """See Observer."""
+
+    trial_begins = trial_ended = guests_start = run_begins
+
+
+def build_and_remove(agent: Agent, experiment: Experiment, rounds: int = 15) -> float:
+    """Return the median time [s] to bring the three-namespace lab about, read it back and take it down."""
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    spent = []
+    for _ in range(rounds):
+        lab = StandingLab(Agents(agent), lambda _: None)
+        begin = time.perf_counter()
+        lab.change_to(compose(setup.lab))
+        built = time.perf_counter()
+        assert lab.mismatches() == []
+        checked = time.perf_counter()
+        lab.take_down()
+        spent.append((built - begin, checked - built, time.perf_counter() - checked))
+    parts = [statistics.median(part) for part in zip(*spent, strict=True)]
+    print(
+        f"lab of three namespaces: build {parts[0]:.3f} s, read back {parts[1]:.3f} s, take down {parts[2]:.3f} s"
+    )
+    return statistics.median(sum(part) for part in spent)
+
+
+def round_trip(agent: Agent, rounds: int = 2000) -> float:
+    """Return the median round trip of a ping [s]."""
+    spent = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        agent.ping()
+        spent.append(time.perf_counter() - begin)
+    return statistics.median(spent)
+
+
+@contextmanager
+def programs_of_a_stream(agent: Agent, experiment: Experiment) -> Iterator[None]:
+    """Have the lab stand, with two programs that wait, as those of a stream do."""
+    lab = StandingLab(Agents(agent), lambda _: None)
+    lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
+    for netns in NETNS[:2]:
+        agent.start(netns, ("iperf3", "-s"), netns=netns)
+    try:
+        yield
+    finally:
+        for netns in NETNS[:2]:
+            agent.call("process.stop", {"id": netns})
+        lab.take_down()
+
+
+def sampler_share(agent: Agent, samplers: Sequence[str], period_ms: int, duration_s: float) -> float:
+    """Return the CPU time [ratio of one CPU] of the agent while it samples; with a period of 0 it does not."""
+    before = cpu_time_s(agent.hello.pid)
+    params = {"series": "bench", "period_ms": period_ms, "samplers": list(samplers), "netns": list(NETNS)}
+    if period_ms:
+        agent.call("sample.start", params)
+    time.sleep(duration_s)  # the span that is measured, not a wait for readiness
+    if period_ms:
+        agent.call("sample.stop", {"series": "bench"})
+    return (cpu_time_s(agent.hello.pid) - before) / duration_s
+
+
+def cpu_time_s(pid: int) -> float:
+    """Return the CPU time of a process [s], threads that have ended included.
+
+    The kernel scales these ticks to the exact run time of the whole process, so they are good to one tick.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
+    """Return for each trial of a run the time from the end of the one before to its own end, without measuring [s]."""
+    return [
+        (later.end_ns - earlier.end_ns - later.measured_ns) / 1e9
+        for earlier, later in itertools.pairwise(results_of(experiment, agent))
+    ]
+
+
+def trial_spans(experiment: Experiment, agent: Agent) -> list[float]:
+    """Return for each trial of a run the time from the end of the one before to its own end [s]."""
+    pairs = itertools.pairwise(results_of(experiment, agent))
+    return [(later.end_ns - earlier.end_ns) / 1e9 for earlier, later in pairs]
+
+
+def results_of(experiment: Experiment, agent: Agent) -> list[TrialResult]:
+    """Return what a run gave."""
+    facts, raw = read_facts(agent)
+    with tempfile.TemporaryDirectory() as parent:
+        plan = make_plan(experiment, facts)
+        path = execute.create(experiment, plan, raw, Path(parent), SystemClock())
+        execute.work_on(path, experiment, Agents(agent), SystemClock(), Silent())
+        results = [record.result for record in load_run(path).trials]
+    assert all(result.status == "ok" for result in results), [result.reason for result in results]
+    return results
+
+
+def print_commands(agent: Agent) -> None:
+    """Print what a trial takes beyond the plain program, run before and after in alternation."""
+    for name, text in COMMANDS.items():
+        experiment, plain, beside = parse(text, "command"), [], []
+        for _ in range(ROUNDS):
+            for _ in range(5):
+                begin = time.perf_counter()
+                subprocess.run(["sleep", "0.2"], check=True)
+                plain.append(time.perf_counter() - begin)
+            beside += trial_spans(experiment, agent)
+        beyond_ms = (statistics.median(beside) - statistics.median(plain)) * 1e3
+        print(f"trial of a program of the user's own, {name}: {beyond_ms:.0f} ms beyond it (bound 50)")
+
+
+def print_samplers(agent: Agent, experiment: Experiment) -> None:
+    """Print what sampling costs, beside its bounds."""
+    with programs_of_a_stream(agent, experiment):
+        once = sampler_share(agent, ALL_SAMPLERS, 1000, 30)
+        print(f"every sampler at 1 Hz: {once:.4f} of one CPU (bound 0.005)")
+        often, idle = sampler_share(agent, SAMPLERS, 100, 60), sampler_share(agent, SAMPLERS, 0, 60)
+        print(f"samplers of a trial at 10 Hz: {often:.4f} of one CPU (bound 0.005); without: {idle:.4f}")
+
+
+def main() -> None:
+    """Print every figure beside its bound."""
+    experiment = parse(LAB, "overhead")
+    with open_agent() as agent:
+        if sys.argv[1:] == ["commands"]:
+            print_commands(agent)
+            return
+        print_samplers(agent, experiment)
+        if sys.argv[1:] == ["samplers"]:
+            return
+        print(f"lab up and down: {build_and_remove(agent, experiment):.3f} s (bound 0.5)")
+        print(f"agent round trip: {round_trip(agent) * 1e3:.3f} ms (bound 1)")
+        overheads = trial_overheads(experiment, agent)
+        median_ms, largest_ms = statistics.median(overheads) * 1e3, max(overheads) * 1e3
+        print(f"overhead per trial: {median_ms:.0f} ms median, {largest_ms:.0f} ms at most (bound 150)")
+        print_commands(agent)
+
+
+if __name__ == "__main__":
+    main()

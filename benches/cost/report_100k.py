@@ -1,0 +1,129 @@
+"""How long `show` and `report` take for a run of 100 000 trials, whole processes, and how much memory.
+
+Usage: python -m benches.cost.report_100k [CELLS]. The trials are made up (log-normal rates, 2 % spread).
+"""
+
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from iolab.experiment import parse
+from iolab.lab.hosts.facts import Facts
+from iolab.plan.planning import make_plan
+from iolab.plan.types import Plan
+from iolab.record.metric import Metric, Metrics
+from iolab.record.trial import Status, TrialResult
+from iolab.store.codec import encode_trial
+from iolab.store.file_names import TRIALS
+from iolab.store.folder import create_folder
+from iolab.store.records import TrialRecord
+
+IOLAB = Path(sys.executable).with_name("iolab")
+WALL = datetime(2026, 1, 1, tzinfo=UTC)
+BLOCKS = 3
+LEVELS = 8
+METRICS = {
+    "sent_bps": "bit/s",
+    "retransmits": "count",
+    "rtt_mean_ns": "ns",
+    "cpu_from_ratio": "ratio",
+    "cpu_to_ratio": "ratio",
+    "host_cpu_ratio": "ratio",
+    "host_steal_ratio": "ratio",
+}
+
+
+def experiment_text(cells: int) -> str:
+    """Return an experiment of about that many cells: four factors of eight levels and one that fills up."""
+    mtus = [1500 + 100 * number for number in range(LEVELS)]
+    windows = [f"{64 * (number + 1)}K" for number in range(LEVELS)]
+    lengths = [1024 * (number + 1) for number in range(LEVELS)]
+    rates = [f"{100 * (number + 1)}Mbit" for number in range(LEVELS)]
+    parallel = [number + 1 for number in range(max(1, -(-cells // LEVELS**4)))]
+    return f"""
+title: Many cells
+lab:
+  machines: {{near: {{kind: netns}}, far: {{kind: netns}}}}
+  links: {{lan: {{ends: [near.eth0, far.eth0]}}}}
+measure:
+  tcp: {{kind: stream, from: near, to: far}}
+factors:
+  links.lan.mtu: {mtus}
+  tcp.window: {windows}
+  tcp.length: {lengths}
+  tcp.rate: {rates}
+  tcp.parallel: {parallel}
+baseline: {{links.lan.mtu: 1500}}
+blocks: {BLOCKS}
+"""
+
+
+def facts() -> tuple[Facts, dict[str, object]]:
+    """Return the facts of a host that can do everything asked for here."""
+    from iolab.agent.client import Agent
+    from iolab.agent.fake import FakeAgent
+    from iolab.run.hosts.host_facts import read_facts
+
+    return read_facts(Agent(FakeAgent()))
+
+
+def make_run(parent: Path, cells: int) -> tuple[Path, Plan]:
+    """Write a run folder of that many cells; return it and its plan."""
+    text = experiment_text(cells)
+    known, raw = facts()
+    plan = make_plan(parse(text, "bench"), known)
+    folder = create_folder(parent, plan.title, WALL)
+    folder.write_decision(text, plan, raw)
+    folder.close()
+    write_trials(folder.path / TRIALS, plan)
+    return folder.path, plan
+
+
+def write_trials(path: Path, plan: Plan) -> None:
+    """Write one made-up trial per step; without the fsync of each, which is not what is timed here."""
+    chance = random.Random(1)
+    with path.open("w") as file:
+        for number, step in enumerate(plan.steps):
+            rate = 1e9 * (1 + 0.1 * step.levels[0]) * chance.lognormvariate(0, 0.02)
+            others = (Metric(name, unit, chance.random()) for name, unit in METRICS.items())
+            metrics = Metrics((Metric("received_bps", "bit/s", rate), *others))
+            result = TrialResult(status=Status.OK, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1)
+            record = TrialRecord(
+                key=step.key,
+                measure=step.measure,
+                kind="stream",
+                block=step.block,
+                cell=plan.cell(step),
+                wall=(WALL + timedelta(seconds=number)).isoformat(),
+                result=result,
+            )
+            file.write(f"{encode_trial(record)}\n")
+
+
+def main() -> None:
+    """Time each command as a whole process."""
+    cells = int(sys.argv[1]) if len(sys.argv) > 1 else 33_334
+    with tempfile.TemporaryDirectory() as parent:
+        folder, plan = make_run(Path(parent), cells)
+        print(f"{len(plan.steps)} trials")
+        commands = (
+            ["show"],
+            ["show", "--json"],
+            *(["report", "--format", form] for form in ("html", "md", "csv")),
+        )
+        for command in commands:
+            begin = time.monotonic()
+            argv = [str(IOLAB), command[0], str(folder), *command[1:]]
+            subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+            spent = time.monotonic() - begin
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+            print(f"{' '.join(command):22} {spent:6.1f} s (bound 20), peak so far {peak} MiB")
+
+
+if __name__ == "__main__":
+    main()

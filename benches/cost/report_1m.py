@@ -1,0 +1,74 @@
+"""How long `show` takes for a run of 1 000 000 trials with series, and how much memory.
+
+Usage: python -m benches.cost.report_1m [FOLDER]; absent: build/report_1m. The run is made there where there is none
+yet, which takes some minutes; then `show` is timed, as a whole process. Limits: 60 s and 2 GB. Every trial has a file
+of series of its own name: links to a few, because what `show` costs does not depend on what is in them.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from benches.cost.report_100k import IOLAB, make_run
+
+from iolab.plan.types import Plan
+from iolab.record.dimensions import Dimensions
+from iolab.record.series import Series
+from iolab.store.file_names import SAMPLES, SERIES
+from iolab.store.read import find_runs
+from iolab.store.series import encode_series
+
+CELLS = 333_334
+"""In three blocks each."""
+POINTS = 20
+"""Of each series: two seconds at 10 Hz."""
+MOST_LINKS = 10_000
+"""Names of one file; file systems allow 65 000 and more."""
+LIMIT_S, LIMIT_MB = 60, 2000
+
+
+def series() -> tuple[Series, ...]:
+    """Return series as a short stream has them: rates of two interfaces, and of two CPUs."""
+    chance = np.random.default_rng(1)
+    at_ns = np.arange(1, POINTS + 1) * 100_000_000
+    about = [("received_bps", "bit/s", Dimensions(port=port)) for port in ("near.eth0", "far.eth0")]
+    about += [("cpu_busy_ratio", "ratio", Dimensions(cpu=cpu)) for cpu in (0, 1)]
+    return tuple(Series(name, unit, at_ns, chance.random(POINTS), of) for name, unit, of in about)
+
+
+def write_series(folder: Path, plan: Plan) -> None:
+    """Give every trial a file of series."""
+    data = encode_series(series())
+    first = folder
+    for number, step in enumerate(plan.steps):
+        path = folder / f"{step.key}{SERIES}"
+        if number % MOST_LINKS == 0:
+            first = path
+            path.write_bytes(data)
+        else:
+            os.link(first, path)
+
+
+def main() -> None:
+    """Make the run unless it is there; time `show`."""
+    parent = Path(sys.argv[1] if len(sys.argv) > 1 else "build/report_1m")
+    parent.mkdir(parents=True, exist_ok=True)
+    if not find_runs(parent):
+        begin = time.monotonic()
+        made, plan = make_run(parent, CELLS)
+        write_series(made / SAMPLES, plan)
+        print(f"made {made} in {time.monotonic() - begin:.0f} s")
+    folder = find_runs(parent)[0]
+    begin = time.monotonic()
+    subprocess.run([str(IOLAB), "show", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    spent_s = time.monotonic() - begin
+    peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
+    print(f"show: {spent_s:.1f} s (limit {LIMIT_S}), peak {peak_mb:.0f} MB (limit {LIMIT_MB})")
+
+
+if __name__ == "__main__":
+    main()

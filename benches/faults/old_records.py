@@ -1,0 +1,86 @@
+"""Records of older versions: how fast they are read, and what damage to them does.
+
+    .venv/bin/python -m benches.faults.old_records [--trials 100000] [--mutations 10000] [--seed 1]
+
+Reads `--trials` lines of each older schema, made of the golden runs in tests/golden/, and as many of today's for
+comparison. Stated: at most 10 s of CPU time for 100 000 lines, upgrade included. Then it damages the files of golden
+runs `--mutations` times at random (bytes changed, left out or doubled; values of JSON replaced, removed, renamed,
+nested) and reads each: it must be read, or refused with its file and place. Anything else is a defect, and the exit
+code is 1.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from benches.faults.mutated_records import GOLDEN, READ, REFUSED, copies, damaged
+
+from iolab.own_kinds import provide_own_kinds
+from iolab.store.codec import TrialReader, encode_trial
+from iolab.store.read import load_run
+
+CONCLUDED_EVERY = 10
+"""Of so many damaged runs one is analysed and rendered as well."""
+STATED_S = 10.0
+"""For 100 000 trials of an older schema."""
+
+
+def main() -> int:
+    """Print both and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=100_000)
+    parser.add_argument("--mutations", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    provide_own_kinds()
+    return max(reading(asked.trials), damaging(asked.mutations, asked.seed))
+
+
+def reading(count: int) -> int:
+    """Read many lines of each schema."""
+    late = 0
+    for name in ("schema-1-last-streams", "schema-2-first-streams", "schema-2-last-streams"):
+        lines = (GOLDEN / name / "trials.jsonl").read_bytes().splitlines(keepends=True)
+        took_s = read_all([lines[at % len(lines)] for at in range(count)])
+        per_100k_s = took_s / count * 100_000
+        print(
+            f"{name}: {count} trials in {took_s:.2f} s, {per_100k_s:.2f} s per 100 000 (stated: {STATED_S} s)"
+        )
+        late |= per_100k_s > STATED_S
+    today = [encode_trial(record).encode() for record in load_run(GOLDEN / "schema-2-last-streams").trials]
+    print(
+        f"today's schema: {count} trials in {read_all([today[at % len(today)] for at in range(count)]):.2f} s"
+    )
+    return int(late)
+
+
+def read_all(lines: list[bytes]) -> float:
+    """Return the CPU time that reading these as one file takes [s]."""
+    reader = TrialReader()
+    began = time.process_time()
+    for line in lines:
+        reader.read(line)
+    return time.process_time() - began
+
+
+def damaging(count: int, seed: int) -> int:
+    """Damage golden runs, and say what reading them did."""
+    random_, found = random.Random(seed), Counter[str]()  # the same damage for the same seed
+    with tempfile.TemporaryDirectory() as folder:
+        runs = copies(Path(folder))
+        for number in range(count):
+            found[damaged(random_.choice(runs), random_, concluded=number % CONCLUDED_EVERY == 0)] += 1
+    print(
+        f"{count} damaged runs (seed {seed}): {found.pop(READ, 0)} read, {found.pop(REFUSED, 0)} refused with place"
+    )
+    for defect, times in found.most_common():
+        print(f"  {times} x {defect}")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,281 @@
+"""Storage that hangs, dies or returns errors: does each trial fail in time, with its cause, and is everything undone?
+
+Usage: python -m benches.faults.storage_faults [TIMES [AT_ONCE [WORDS ...]]]. Needs root; fio, tgt, qemu-utils and
+qemu-system-common for namespaces, the images linux and linux:dmsetup and QEMU for guests, sshd for ssh hosts. WORDS
+choose the cases whose names have one of them (as `here: target`); AT_ONCE of them run side by side (1), each in
+namespaces of its own, with a volume of a name of its own.
+
+Every case is one run of TIMES trials (5): a fault is injected in each of them while fio is under way, and iolab makes
+the lab again for the next. A row of the table is a case: the times from the fault to the stored trial, the limit,
+whether each trial was failed by the right cause and had no figure (or, where a disk is slow, did not fail), and what an
+independent look finds left: loop devices, mounts, namespaces, links, programs, files, journals. `iolab clean` is never
+called. Exit status 1: a trial was late, not named, or had a figure, or something is left. About 30 s per trial of
+namespaces, 60 s of guests.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benches.faults.storage_fault_cases import CASES, IMPOSSIBLE, STORE_BYTES, Case
+from benches.faults.storage_fault_labs import VOLUME
+from tests.netns.runs import trials
+from tests.netns.sshd import Network, SshHost
+
+IOLAB = Path(sys.executable).with_name("iolab")
+DEFAULT_TIMES = 5
+PATIENCE_S = 400.0
+"""For a guest to boot on a busy host, and for a run to end."""
+LOOK_AGAIN_S = 0.2
+GONE_S = 5.0
+"""A program that was ended may take so long to go."""
+INSIDE = (
+    "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+    'mount -t tmpfs tmpfs /run && ip link set lo up && "$@"; exit $?', "sh",
+)  # fmt: skip
+"""Namespaces of a case; the shell stays, and collects programs whose parents have ended."""
+ALONE = "--alone"
+HEAD = "| | case | trials | time to fail [s] | limit [s] | named | left |\n|---|---|---|---|---|---|---|"
+ERRORS_SHOWN = 1_500
+
+
+def main() -> None:
+    """Run the cases side by side and print a row for each."""
+    words = sys.argv[1:]
+    if words[:1] == [ALONE]:
+        print(json.dumps(judged(next(case for case in CASES if case.name == words[1]), int(words[2]))))
+        return
+    times, at_once = (
+        int(words.pop(0)) if words and words[0].isdecimal() else one for one in (DEFAULT_TIMES, 1)
+    )
+    chosen = [case for case in CASES if not words or any(word in case.name for word in words)]
+    print(HEAD, flush=True)
+    with ThreadPoolExecutor(at_once) as pool:
+        good = list(pool.map(partial(alone, times=times), chosen))
+    for name, why in IMPOSSIBLE.items():
+        print(f"| - | {name} | 0 | - | - | cannot be: {why} | - |")
+    print(f"{sum(good)} of {len(good)} cases as they should be")
+    sys.exit(0 if all(good) else 1)
+
+
+def alone(case: Case, times: int) -> bool:
+    """Run a case in namespaces of its own and print its row; return whether all is as it should be."""
+    environment = {**os.environ, "STORAGE_FAULTS_LAB": secrets.token_hex(2)}
+    words = (*INSIDE, sys.executable, "-m", "benches.faults.storage_faults", ALONE, case.name, str(times))
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    try:
+        row = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        print(
+            f"| BAD | {case.name} | 0 | - | - | it ended with {done.returncode}: {done.stderr[-ERRORS_SHOWN:]} | - |"
+        )
+        return False
+    took = ", ".join(f"{one:.1f}" for one in sorted(row["took_s"]))
+    mark = "good" if row["good"] else "BAD"
+    print(
+        f"| {mark} | {case.name} | {len(row['took_s'])} | {took} | {case.limit_s:.0f}"
+        f" | {row['named']} of {row['wanted']} | {row['left'] or 0} |",
+        flush=True,
+    )
+    if not row["good"]:
+        print(*row["reasons"], done.stderr[-ERRORS_SHOWN:], sep="\n      ", flush=True)
+    return bool(row["good"])
+
+
+def judged(case: Case, times: int) -> dict[str, Any]:
+    """Run a case here; return its row."""
+    runs = [1] * times if case.has_store else [times]
+    tried = [tried_in_folder(case, one) for one in runs]
+    took_s = [took for one in tried for took in one[0]]
+    records = [record for one in tried for record in one[1]]
+    left = [what for one in tried for what in one[2]]
+    named = sum(is_as_it_should_be(case, one) for one in records)
+    in_time = max(took_s, default=float("inf")) <= case.limit_s
+    return {
+        "took_s": took_s, "named": named, "wanted": times, "left": left, "reasons": [one["reason"] for one in records],
+        "good": in_time and named == times == len(took_s) and not left,
+    }  # fmt: skip
+
+
+def tried_in_folder(case: Case, times: int) -> tuple[list[float], list[dict[str, Any]], Sequence[str]]:
+    """Run a case in a new folder; return how long each trial took to fail, the records, and what is left."""
+    with tempfile.TemporaryDirectory(prefix="storage-faults-") as top, stored_in(case, Path(top)):
+        folder = Path(top)
+        (folder / "state").mkdir(mode=0o700)
+        with host_of(case, folder) as host:
+            before = state(folder, host)
+            took_s, records = run(case, folder, times)
+            return took_s, records, what_is_left(before, folder, host)
+
+
+def is_as_it_should_be(case: Case, record: dict[str, Any]) -> bool:
+    """Whether a trial failed by the right cause without figures, or measured where nothing was wrong."""
+    reason = record["reason"]
+    if not case.codes:
+        return reason is None and bool(record.get("metrics"))
+    if reason is None or reason["code"] not in case.codes or record.get("metrics"):
+        return False
+    server = reason.get("server", {})
+    if reason["code"].startswith("disk-server"):
+        return f"{server['code']} of {server['machine']}" == case.culprit
+    machine = case.culprit.rpartition(" ")[2] or "pc2"
+    return f'"{machine}"' in json.dumps(reason)
+
+
+# One run ------------------------------------------------------------------------------------------------------
+
+
+def run(case: Case, folder: Path, times: int) -> tuple[list[float], list[dict[str, Any]]]:
+    """Run an experiment and inject the fault in every trial; return how long each took to fail, and the records."""
+    file = folder / "lab.yaml"
+    file.write_text(f"{case.lab}\nblocks: {times}\n")
+    environment = {**os.environ, "IOLAB_STATE_DIR": str(folder / "state"), "LC_ALL": "C"}
+    environment["PATH"] = f"{programs_of(case, folder)}:{environment['PATH']}"
+    log = (folder / "log").open("w")
+    child = subprocess.Popen(
+        [IOLAB, "run", "--keep-going", file], cwd=folder, env=environment, stdout=log, stderr=log,
+        start_new_session=True,
+    )  # fmt: skip
+    took: list[float] = []
+    hit: list[int] = []
+    try:
+        while child.poll() is None and len(took) < times:
+            number = stored(folder)
+            wait(partial(is_to_hit, child, case, folder, number))
+            if child.poll() is not None or stored(folder) != number:
+                continue  # its lab could not be made, on a host that is too busy
+            time.sleep(case.delay_s)
+            began = time.monotonic()
+            case.inject()
+            wait(partial(is_over, child, folder, number))
+            took.append(time.monotonic() - began)
+            hit.append(number)
+        wait(lambda: child.poll() is not None)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGTERM)
+            child.wait(PATIENCE_S)
+        log.close()
+    if child.returncode not in (0, 1, 2, 3) or len(took) != times:
+        print((folder / "log").read_text()[-ERRORS_SHOWN:], file=sys.stderr)
+    found = list(folder.glob("runs/*/trials.jsonl"))
+    records = trials(found[0].parent) if found else []
+    return took, [records[number] for number in hit if number < len(records)]
+
+
+def programs_of(case: Case, folder: Path) -> Path:
+    """Write the scripts that stand before programs; return their folder."""
+    place = folder / "programs"
+    place.mkdir()
+    folder.chmod(0o755)
+    for name, text in case.programs.items():
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    return place
+
+
+def is_to_hit(child: subprocess.Popen[bytes], case: Case, folder: Path, number: int) -> bool:
+    """Whether the trial of this number works on its disk, or is over, or the run has ended."""
+    return is_over(child, folder, number) or case.is_under_way()
+
+
+def is_over(child: subprocess.Popen[bytes], folder: Path, number: int) -> bool:
+    """Whether the trial of this number is stored, or the run has ended."""
+    return child.poll() is not None or stored(folder) > number
+
+
+def stored(folder: Path) -> int:
+    """Return how many trials are stored."""
+    return sum(path.read_text().count("\n") for path in folder.glob("runs/*/trials.jsonl"))
+
+
+def wait(holds: Callable[[], object], limit_s: float = PATIENCE_S) -> bool:
+    """Wait until something holds; return whether it did."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(LOOK_AGAIN_S)
+    return False
+
+
+@contextmanager
+def stored_in(case: Case, folder: Path) -> Iterator[None]:
+    """Mount a small file system on /var/tmp for a case that needs it."""
+    if not case.has_store:
+        yield
+        return
+    image = folder / "store"
+    with image.open("wb") as blank:
+        blank.truncate(STORE_BYTES)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    subprocess.run(["mount", str(image), "/var/tmp"], check=True)
+    Path("/var/tmp").chmod(0o1777)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", "/var/tmp"], check=True)
+
+
+@contextmanager
+def host_of(case: Case, folder: Path) -> Iterator[SshHost | None]:
+    """Make the ssh host of a case, where it has one."""
+    if not case.on_ssh:
+        yield None
+        return
+    network = Network(folder / "network")
+    try:
+        host = network.host("pc6")
+        os.environ["IOLAB_SSH"] = network.ssh
+        yield host
+    finally:
+        network.close()
+
+
+# What is left -------------------------------------------------------------------------------------------------
+
+OURS = f"iolab-{VOLUME}"
+LEFT = (
+    f"set +e; ip netns; ip -o link | cut -d: -f2; ls -d /run/iolab-* /dev/{OURS} /var/tmp/{OURS}* 2>/dev/null;"
+    f" grep -o '{OURS}[^ ]*' /proc/mounts; losetup -a | grep -e '{OURS}'; ls /run/iolab/journal 2>/dev/null; true"
+)
+"""Shows, by other means than iolab's, what a lab could leave on a host."""
+
+
+def state(folder: Path, host: SshHost | None) -> Counter[str]:
+    """Return what a lab could leave behind: on this host, on the other one, and the programs of both."""
+    shown = subprocess.run(["sh", "-c", LEFT], capture_output=True, text=True, check=False).stdout
+    shown += host.inside(LEFT) if host is not None else ""
+    journals = [str(path) for path in (folder / "state").rglob("journal*/*")]
+    return Counter([*shown.splitlines(), *journals, *programs()])
+
+
+def programs() -> Iterator[str]:
+    """Give the names of all programs in these namespaces, this one left out."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended since
+            if int(process.name) != os.getpid() and (process / "cmdline").read_bytes():
+                yield f"program {(process / 'comm').read_text().strip()}"
+
+
+def what_is_left(before: Counter[str], folder: Path, host: SshHost | None) -> Sequence[str]:
+    """Return what there is after a run and was not before."""
+    wait(lambda: not state(folder, host) - before, GONE_S)
+    return sorted((state(folder, host) - before).elements())
+
+
+if __name__ == "__main__":
+    main()

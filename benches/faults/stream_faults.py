@@ -1,0 +1,200 @@
+"""One stream in a lab of two hops while a fault is injected; and streams that nothing disturbs.
+
+Usage: python -m benches.faults.stream_faults [ROUNDS]. Needs root, iperf3, and a machine that does nothing else; 6
+streams of 1 s in each round (20). Prints which undisturbed streams are marked. The faults are those of faults.py.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benches.faults.stream_cases import STREAM_LAB, UNDISTURBED, StreamFault
+from benches.harness.truth_words import named
+
+from iolab.agent.client import Agent
+from iolab.errors import AgentError
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.measures import Stream
+from iolab.lab.compose import compose
+from iolab.lab.topology import make_topology
+from iolab.record.verdict import Limit
+from iolab.report.words import EN
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.instrumented import measure_once
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured, TrialFailed
+
+HOG = [sys.executable, "-c", "while True: pass"]
+FOREIGN = (
+    "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nend=time.monotonic()+20\n"
+    "while time.monotonic()<end:\n for _ in range(10):\n  s.sendto(bytes(1400),('{address}',9))\n time.sleep(0.002)\n"
+)
+"""Sends about 50 Mbit/s to the discard port: bursts of ten datagrams, paced by the sleep between them. It ends
+by itself after 20 s, longer than any trial here, in case nothing ends it."""
+OF_THE_HOST = ("cpu-taken", "cpu-withheld")
+"""Those that say what the host did beside."""
+TRIES = 4
+"""Trials of which the first that the host did not disturb counts."""
+MARKS = frozenset(
+    {"program-stopped", "cpu-taken", "programs-share-cpu", "link-went-down", "shape-not-held", "foreign-traffic",
+     "kernel-stood-still", "cpu-withheld", "stream-stood-still"}
+)  # fmt: skip
+"""Codes of the warnings that say a stream was disturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was concluded of one stream."""
+
+    right: bool
+    """The fault was named at its place."""
+    wrong: bool
+    """Something else was named, without a doubt."""
+    text: str
+    """What was said."""
+    disturbed: bool = False
+    """Other work of the host had CPUs, which is not the fault."""
+
+
+class StreamLab:
+    """The lab of stream faults, standing. Use as a context manager."""
+
+    def __init__(self, agent: Agent, measure: str, duration: str = "3s", **parts: str) -> None:
+        text = STREAM_LAB.format(**{"a": "bridge", "shape": ""} | parts, measure=measure, duration=duration)
+        experiment = parse(text, "stream-faults")
+        setup = Resolver(experiment).setup(next(iter(cells(experiment))))
+        found = setup.measures["it"]
+        assert isinstance(found, Stream)
+        self.measure, self._setup = found, setup
+        self._lab = StandingLab(Agents(agent), lambda _: None)
+        self.site = Site(agent=agent, lab=setup.lab, topology=make_topology(setup.lab))
+
+    def __enter__(self) -> "StreamLab":
+        self._lab.change_to(compose(self._setup.lab))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lab.take_down()
+
+    def run(self) -> Measured:
+        """Measure once, as a run does."""
+        return measure_once(self.site, self.measure)
+
+    def processes(self) -> dict[str, int]:
+        """Return the process ids of iperf3, by what the trial calls them."""
+        rows = self.site.agent.read_samples([], ("threads",)).threads()
+        return {row.process.partition("-")[0]: row.pid for row in rows if row.process}
+
+
+def conclude_stream(agent: Agent, fault: StreamFault) -> Said:
+    """Return what a trial would say of a fault: of the first that other work of the host did not disturb."""
+    for _ in range(TRIES):
+        said = _once(agent, fault)
+        if not said.disturbed:
+            break
+    return said
+
+
+def _once(agent: Agent, fault: StreamFault) -> Said:
+    """Build the lab, inject the fault, measure, and return what was said."""
+    with StreamLab(agent, fault.measure, **fault.lab) as lab:
+        for machine, command in fault.commands:
+            _inject(machine, command)
+        with _meanwhile(lab, fault):
+            try:
+                measured = lab.run()
+            except (TrialFailed, AgentError) as error:
+                return Said(right=False, wrong=False, text=str(error))
+    verdict = measured.verdict
+    assert verdict is not None
+    marks = [warning for warning in measured.warnings if warning.code in MARKS]
+    blamed = named(verdict.limit, verdict.place)
+    doubt = f" ({EN.said.say(verdict.doubt)})" if verdict.doubt is not None else ""
+    shown = f"{blamed}: {EN.said.say_all(verdict.seen)}{doubt}"
+    text = "; ".join([shown, *(f"{one.code}: {EN.said.say(one)}" for one in marks)])
+    if fault.warning:
+        right = any(one.code == fault.warning and fault.place in EN.said.say(one) for one in marks)
+        wrong = not right and bool(marks)
+    else:
+        beside = [one for one in marks if one.code not in OF_THE_HOST]
+        right = any(blamed.startswith(word) for word in fault.verdict) and not beside
+        silent = verdict.limit is Limit.UNEXPLAINED or verdict.doubt is not None
+        wrong = not right and not silent
+    rate = measured.metrics["received_bps"].value / 1e6
+    disturbed = not fault.hogs and any(one.code in OF_THE_HOST for one in marks)
+    return Said(right, wrong, f"{text} [{rate:.0f} Mbit/s]", disturbed)
+
+
+def undisturbed(agent: Agent, rounds: int) -> list[str]:
+    """Run short streams that nothing disturbs; return what marks them, one entry for each marked trial."""
+    found = []
+    for measure, shape in UNDISTURBED:
+        with StreamLab(agent, measure, duration="1s", shape=shape) as lab:
+            for _ in range(rounds):
+                measured = lab.run()
+                marks = [f"{one.code}: {EN.said.say(one)}" for one in measured.warnings if one.code in MARKS]
+                if marks:
+                    found.append(f"{measure}{shape}: {'; '.join(marks)}")
+    return found
+
+
+@contextmanager
+def _meanwhile(lab: StreamLab, fault: StreamFault) -> Iterator[None]:
+    """Do what a fault does while the stream runs."""
+    children = [subprocess.Popen(HOG) for _ in range(fault.hogs)]
+    if fault.foreign:
+        target = next(one for one in lab.site.topology.segments[0].endpoints if one.machine == "far")
+        prefix = ["ip", "netns", "exec", "iolab-other", sys.executable, "-c"]
+        children.append(subprocess.Popen([*prefix, FOREIGN.format(address=target.address)]))
+    actor = threading.Thread(target=_act, args=(lab, fault))
+    actor.start()
+    try:
+        yield
+    finally:
+        actor.join()
+        for child in children:
+            os.kill(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def _act(lab: StreamLab, fault: StreamFault) -> None:
+    if not fault.at_1s:
+        return
+    # A fault is a disturbance in mid-stream, so it is timed: after the first second, in which TCP finds its rate.
+    time.sleep(1)
+    known = lab.processes()
+    for commands in (fault.at_1s, fault.at_2s):
+        for machine, command in commands:
+            _inject(machine, re.sub("@(client|server)", lambda word: str(known[word[1]]), command))
+        if commands is fault.at_1s:
+            time.sleep(fault.pause_s)  # how long the disturbance lasts is what the fault says of itself
+
+
+def _inject(machine: str, command: str) -> None:
+    prefix = ["ip", "netns", "exec", f"iolab-{machine}"] if machine else []
+    words = command.split()
+    if words[:3] == ["sysctl", "-q", "-w"]:
+        words = [*words[:3], " ".join(words[3:])]
+    subprocess.run([*prefix, *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    """Print what marks streams that nothing disturbs."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    with open_agent() as agent:
+        found = undisturbed(agent, rounds)
+    print(*found, sep="\n")
+    print(f"{len(found)} of {len(UNDISTURBED) * rounds} undisturbed streams marked (bound: 1 in 100)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""fio through iolab against plain fio on the same blocks of a disk, in alternation; and the cost of a trial beside it.
+
+Usage: python -m benches.peers.disk [BLOCKS [fs | steady]]. Needs root, fio and a loop device. In each block plain fio,
+iolab, iolab and plain fio again read the first 128 MiB of one volume for a second each: many short blocks, because a
+disk drifts. One that is shared scatters all the same: mount a file system whose device lies in memory on /var/tmp then,
+or take `steady`, a disk behind QEMU's throttle (which needs qemu-storage-daemon). With `fs` each has a file on one
+ext4, which iolab fills in every trial. Prints each block, the ratio with its interval, and what a trial takes beside
+its programs.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benches.harness.pairs import Block, agreement
+
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.measures import DiskMeasure
+from iolab.lab.compose import compose
+from iolab.lab.topology import NAME_PREFIX, make_topology
+from iolab.lab.volumes.places import door_of, mount_of, node_of
+from iolab.record.dimensions import Dimensions
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.disk.fio_jobs import RAMP_MS
+from iolab.trial.disk.measure import measure_disk
+from iolab.trial.lab_access import Site
+
+SECONDS = 1
+LAB = f"""
+title: Against fio
+lab:
+  machines: {{a: {{kind: netns, disks: [DISK]}}}}
+  volumes: {{plain: {{size: 512M}}}}
+measure:
+  it: {{kind: disk, program: fio, on: a, size: 128M,
+        fio: {{blocks: [4K], depths: [32], access: [read], each: {SECONDS}s}}}}
+"""
+DISKS = {
+    "": "{volume: plain}",
+    "fs": "{volume: plain, fs: ext4}",
+    "steady": "{volume: plain, via: user, throttle: {operations: 4000}}",
+}
+ABOUT = Dimensions(part="read", block_bytes=4096, depth=32)
+
+
+def plain_per_s(path: str, door: str | None) -> float:
+    """Return what fio, started by hand, read of the file or device per second.
+
+    `door`: a file of FUSE below it, of which the kernel keeps blocks: as iolab does, these are dropped before, and none
+    is read twice.
+    """
+    if door is not None:
+        with Path(door).open("rb") as kept:
+            os.posix_fadvise(kept.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    words = (
+        "fio", "--name=plain", f"--filename={path}", "--ioengine=io_uring", "--direct=1", "--rw=randread", "--bs=4096",
+        "--iodepth=32", "--size=128M", "--time_based", f"--runtime={SECONDS}", "--readonly",
+        f"--norandommap={int(door is None)}", "--output-format=json",
+        # As iolab does: QEMU's throttle lets a credit through first, which counts in no figure.
+        *(() if door is None else (f"--ramp_time={RAMP_MS}ms",)),
+    )  # fmt: skip
+    done = subprocess.run(words, capture_output=True, check=True, text=True)
+    return float(json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]["iops"])
+
+
+def iolab_per_s(site: Site, measure: DiskMeasure) -> tuple[float, float]:
+    """Return what a trial says, and what it took beside its programs [s]."""
+    begin = time.monotonic()
+    done = measure_disk(site, measure)
+    beside_s = time.monotonic() - begin - sum(one.duration_ns for one in done.commands) / 1e9
+    found = done.metrics.get("disk_operations_per_s", ABOUT)
+    assert found is not None
+    return found.value, beside_s
+
+
+def main() -> int:
+    """Measure blocks and print their ratios."""
+    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    where = sys.argv[2] if len(sys.argv) > 2 else ""
+    experiment = parse(LAB.replace("DISK", DISKS[where]), "bench")
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    measure = setup.measures["it"]
+    assert isinstance(measure, DiskMeasure)
+    done: list[Block] = []
+    beside: list[float] = []
+    with open_agent() as agent:
+        lab = StandingLab(Agents(agent), lambda _: None)
+        lab.change_to(compose(setup.lab))
+        site = Site(agent=agent, lab=setup.lab, topology=make_topology(setup.lab))
+        path = node_of("plain", NAME_PREFIX)
+        door = door_of("plain", NAME_PREFIX) if where == "steady" else None
+        if where == "fs":
+            path = f"{mount_of('plain', NAME_PREFIX)}/by-hand"
+            fill = ("dd", "if=/dev/urandom", f"of={path}", "bs=1M", "count=128", "conv=fsync", "status=none")
+            subprocess.run(fill, check=True)
+        for _ in range(blocks):
+            first = plain_per_s(path, door)
+            ours, again = iolab_per_s(site, measure), iolab_per_s(site, measure)
+            done.append(Block(first, ours[0], again[0], plain_per_s(path, door)))
+            beside += [ours[1], again[1]]
+            print(f"{done[-1]}: {done[-1].ratio:.4f}", flush=True)
+        lab.take_down()
+    print(f"iolab by plain fio: {agreement(done)} (bounds 0.98 to 1.02)")
+    print(f"beside the programs: median {statistics.median(beside):.3f} s per trial (bound 0.5 s)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

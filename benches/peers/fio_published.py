@@ -1,0 +1,50 @@
+"""The job files of tests/unit/trial/disk/published_jobs.toml, run by iolab, a trial each.
+
+Usage: python -m benches.peers.fio_published [FOLDER]; absent: one that goes again. Needs root, fio and a loop device.
+Writes an experiment into the folder whose factor has a level for each file, its keys with values of one's own, and runs
+it. Prints how many trials went well, and why others did not.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.unit.trial.disk.published import published
+
+LAB = """
+title: Published job files
+lab:
+  machines: {a: {kind: netns, disks: [{volume: v}]}}
+  volumes: {v: {size: 16M}}
+measure:
+  own: {kind: disk, program: fio, on: a, size: 4M, fio: {job: "[a]\\nrw=read\\n"}}
+blocks: 1
+factors:
+  file:
+"""
+
+
+def main(folder: Path) -> int:
+    """Run all files and return the exit code."""
+    files = list(published())
+    levels = [
+        f"    n{number}: {{own.fio: {json.dumps({'job': one.text, 'replace': one.replace})}}}\n"
+        for number, one in enumerate(files)
+    ]
+    path = folder / "published.yaml"
+    path.write_text(LAB + "".join(levels))
+    subprocess.run(("iolab", "run", path.name), check=False, cwd=folder)
+    (lines,) = (folder / "runs").glob("*/trials.jsonl")
+    trials = [json.loads(line) for line in lines.read_text().splitlines()]
+    for one in trials:
+        print(files[int(one["cell"]["file"][1:])].repository, one["status"], one["reason"] or "")
+    well = sum(one["status"] == "ok" for one in trials)
+    print(f"{well} of {len(files)} published job files ran")
+    return 0 if well >= 27 else 1
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as unnamed:
+        sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else unnamed)))

@@ -1,0 +1,208 @@
+"""The agent's own hdparm and bonnie++ 2.00 against the packages, in alternation on one store.
+
+Usage: python -m benches.peers.originals hdparm|bonnie++|bonnie++-files [BLOCKS [SLOWED]]. Needs root, loop devices, the
+package and cgroups of memory and of block devices. The store is a loop device on memory, whose speed no neighbour
+changes: bare for hdparm, with ext4 for bonnie++, whose large file is eight times the memory that both programs are
+given. Both are read at a disk's speed (READ_LIMITS): memory's scatters more than programs differ, and bonnie++ prints
+no figure of a phase that ends within half a second. bonnie++-files, small files alone, has so many that looking at all
+of them takes longer. Prints each block, then each phase's ratio, ours by the original, with its interval and the noise
+floor; exit status 1 where one differs beyond it, or cannot be shown to agree. SLOWED (1.1: by a tenth) makes our
+figures worse by that much, to see that the bench finds it. thput-fsys has no package: it is ours alone, and
+crates/disk/tests/programs.rs holds it to its definition.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benches.harness.pairs import Block, agreement
+
+from iolab.trial.disk.figures import BY_OPERATIONS, DiskFigure
+from iolab.trial.disk.own import own_figures, parse_own
+from iolab.trial.disk.packaged import parse_bonnie, parse_hdparm
+
+AGENT = Path(sys.executable).with_name("iolab-agent")
+MEMORY = Path("/dev/shm")
+MIB = 1 << 20
+DISK_BYTES, FILE_BYTES, LIMIT_BYTES = 1280 * MIB, 768 * MIB, 96 * MIB
+LEAST_BYTES = 16 * MIB
+"""Of the large file where small files are compared: neither program does without one."""
+SMALL_FILES = 320 * 1024
+READ_LIMITS = {"bps": 400_000_000, "iops": 2500}
+"""Of the store: hdparm does not come to the disk's end within its 3 s, and what of bonnie++ reads all of the file, or
+seeks in it, takes two seconds and more. The kernel lets through a tenth of a second's worth at once: of a phase of one
+second that would be a step of 10 %."""
+HDPARM_WAITS_S = 3
+"""Before each timing. Our profile does not, but a computer in a guest may get memory back from its host meanwhile."""
+OLD, NEW = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+"""Where cgroups of the first and of the second version are."""
+GROUP = "iolab-originals"
+Groups = tuple[Path, ...]
+Rates = Mapping[str, float]
+
+
+@contextmanager
+def disk(folder: Path) -> Iterator[str]:
+    """Give a loop device on a file in memory, every block of which was written."""
+    file = folder / "disk"
+    fill = ["head", "-c", str(DISK_BYTES), "/dev/urandom"]
+    with file.open("wb") as out:
+        subprocess.run(fill, stdout=out, check=True)
+    argv = ["losetup", "--find", "--show", "--direct-io=on", str(file)]
+    node = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield node
+    finally:
+        subprocess.run(["losetup", "--detach", node], check=True)
+        file.unlink()
+
+
+@contextmanager
+def mounted(node: str, folder: Path) -> Iterator[Path]:
+    """Give a folder on an ext4 that is made whole at once."""
+    made = [
+        "mkfs.ext4",
+        "-q",
+        "-F",
+        "-E",
+        "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+        "-N",
+        str(SMALL_FILES + 1024),
+    ]
+    subprocess.run([*made, node], check=True)
+    place = folder / "mnt"
+    place.mkdir()
+    subprocess.run(["mount", node, str(place)], check=True)
+    place.chmod(0o700)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@contextmanager
+def limited(node: str | None = None) -> Iterator[Groups]:
+    """Give cgroups whose processes have little memory for the page cache, and read a device at a disk's speed."""
+    device = None if node is None else Path(node).stat().st_rdev
+    number = "" if device is None else f"{os.major(device)}:{os.minor(device)} "
+    limits: dict[Path, dict[str, str]]
+    if (OLD / "cgroup.procs").exists():
+        reads = {
+            f"blkio.throttle.read_{what}_device": f"{number}{most}" for what, most in READ_LIMITS.items()
+        }
+        limits = {
+            OLD / GROUP: {"memory.limit_in_bytes": str(LIMIT_BYTES)},
+            OLD.parent / "blkio" / GROUP: reads,
+        }
+    else:
+        reads = {"io.max": number + " ".join(f"r{what}={most}" for what, most in READ_LIMITS.items())}
+        limits = {NEW / GROUP: {"memory.max": str(LIMIT_BYTES), **reads}}
+    with ExitStack() as stack:
+        for group, files in limits.items():
+            group.mkdir()
+            stack.callback(group.rmdir)
+            for name, text in files.items():
+                if number or name.startswith("memory"):
+                    (group / name).write_text(text)
+        yield tuple(limits)
+
+
+def ran(argv: list[str], groups: Groups = (), request: str = "") -> str:
+    """Run a program to its end, in these cgroups; return what it printed."""
+    join = " && ".join([*(f"echo $$ >{group}/cgroup.procs" for group in groups), 'exec "$0" "$@"'])
+    joined = ["sh", "-c", join, *argv]
+    return subprocess.run(joined, input=request, capture_output=True, text=True, check=True).stdout
+
+
+def rates(figures: tuple[DiskFigure, ...]) -> Rates:
+    """Return bytes or operations per second of each phase."""
+    return {
+        one.phase: (one.operations if one.phase in BY_OPERATIONS else one.bytes) / one.duration_ns * 1e9
+        for one in figures
+    }
+
+
+def own(request: dict[str, object], groups: Groups = ()) -> Rates:
+    """Run a program of the agent."""
+    return rates(own_figures(parse_own(ran([str(AGENT), "disk"], groups, json.dumps(request)))))
+
+
+def block(original: Callable[[], Rates], ours: Callable[[], Rates]) -> Mapping[str, Block]:
+    """Return a block for each phase that all four runs have."""
+    four = [run() for run in (original, ours, ours, original)]
+    shared = [phase for phase in four[0] if all(phase in one for one in four)]
+    return {phase: Block(*(one[phase] for one in four)) for phase in shared}
+
+
+def compared(name: str, blocks: int, original: Callable[[], Rates], ours: Callable[[], Rates]) -> bool:
+    """Run and print; tell whether every phase agrees."""
+    done = []
+    for _ in range(blocks):
+        done.append(block(original, ours))
+        for phase, one in done[-1].items():
+            print(f"{name}, {phase}: {one}", flush=True)
+    agrees = True
+    for phase in done[0]:
+        found = agreement([one[phase] for one in done if phase in one])
+        print(f"{name}, {phase}: {found}", flush=True)
+        agrees = agrees and found.judged == "agree"
+    return agrees
+
+
+def hdparm(node: str, groups: Groups) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
+    """Return both programs on the bare device."""
+
+    def ours() -> Rates:
+        found: dict[str, float] = {}
+        for timing in ("cached", "buffered"):
+            time.sleep(HDPARM_WAITS_S)
+            about = {"device": node, "timings": [timing], "cache": "cold"}
+            found.update(own({"program": "hdparm", **about}, groups))
+        return found
+
+    return lambda: rates(parse_hdparm(ran(["hdparm", "-tT", node], groups))), ours
+
+
+def bonnie(
+    folder: Path, groups: Groups, size_bytes: int, files: int
+) -> tuple[Callable[[], Rates], Callable[[], Rates]]:
+    """Return both programs in a folder."""
+    sizes = ["-s", f"{size_bytes // MIB}M", "-r", str(size_bytes // MIB // 2), "-n", str(files // 1024)]
+    packaged = ["bonnie++", "-q", "-u", "root", "-d", str(folder), *sizes]
+    about = {"size_bytes": size_bytes, "files": files, "edition": "2.00"}
+    request = {"program": "bonnie++", "folder": str(folder), **about}
+    return lambda: rates(parse_bonnie(ran(packaged, groups), size_bytes)), lambda: own(request, groups)
+
+
+def main() -> int:
+    """Compare one program with its original."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "hdparm"
+    blocks = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    slowed = float(sys.argv[3]) if len(sys.argv) > 3 else 1.0
+    with ExitStack() as stack:
+        parent = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY)))
+        node = stack.enter_context(disk(parent))
+        if name == "hdparm":
+            original, ours = hdparm(node, stack.enter_context(limited(node)))
+        else:
+            small = name.endswith("files")
+            place = stack.enter_context(mounted(node, parent))
+            groups = () if small else stack.enter_context(limited(node))
+            original, ours = bonnie(
+                place, groups, LEAST_BYTES if small else FILE_BYTES, SMALL_FILES if small else 0
+            )
+        agrees = compared(
+            name, blocks, original, lambda: {phase: rate / slowed for phase, rate in ours().items()}
+        )
+    print("all phases agree" if agrees else "not all phases agree")
+    return 0 if agrees else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

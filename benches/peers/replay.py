@@ -1,0 +1,98 @@
+"""A capture that is sent again with its own timing, beside tcpreplay: how far its distances are from those recorded.
+
+Usage: python -m benches.peers.replay [SECONDS]. Needs root and tcpreplay. Frames with random distances (mean 200 us)
+are sent by iolab and by tcpreplay over a pair; a capture where they arrive has the kernel's time of each. Prints the
+quantiles of the errors of distances, and of when frames came, from the first one on.
+"""
+
+import json
+import random
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+from iolab.experiment.captures import read_capture
+
+MEAN_S = 200e-6
+LAB = """
+title: Replay
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {lan: {ends: [near.eth0, far.eth0]}}
+measure:
+  own:
+    {kind: latency, from: near, to: far, duration: SECONDSs, capture: [{at: far.eth0, snaplen: 64, filter: {port: 53}}],
+     path: af_packet, replay: {recording: trace.pcap, timing: recorded, loops: 1}}
+  tcpreplay:
+    {kind: command, on: near, run: [tcpreplay, -q, -i, eth0, FILE], duration: SECONDSs,
+     capture: [{at: far.eth0, snaplen: 64, filter: {port: 53}}]}
+"""
+
+
+def make_trace(path: Path, seconds: float) -> list[int]:
+    """Write a capture with random distances; return its times [ns]."""
+    drawn, time_s, times = random.Random(1), 0.0, []
+    out = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
+    payload = bytes(64)
+    udp = struct.pack(">HHHH", 5000, 53, 8 + len(payload), 0) + payload
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 7, 0, 64, 17, 0) + bytes(
+        [198, 18, 0, 1, 198, 18, 0, 2]
+    )
+    frame = b"\xff" * 6 + b"\x02" * 6 + b"\x08\x00" + ip + udp
+    while time_s < seconds - 0.1:
+        times.append(round(time_s * 1e9))
+        seconds_of, rest = divmod(times[-1], 10**9)
+        out += struct.pack("<IIII", seconds_of, rest, len(frame), len(frame)) + frame
+        time_s += drawn.expovariate(1 / MEAN_S)
+    path.write_bytes(out)
+    return times
+
+
+def quantiles(values: list[int]) -> str:
+    """Return the median, the 90th and the 99th percentile of sizes [us]."""
+    cut = statistics.quantiles(sorted(map(abs, values)), n=100)
+    return ", ".join(f"p{share} {cut[share - 1] / 1e3:.2f}" for share in (50, 90, 99))
+
+
+def main() -> None:
+    """Print the errors of both."""
+    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        times = make_trace(folder / "trace.pcap", seconds)
+        text = LAB.replace("SECONDS", str(seconds)).replace("FILE", str(folder / "trace.pcap"))
+        (folder / "bench.yaml").write_text(text)
+        iolab = Path(sys.executable).with_name("iolab")
+        command = [str(iolab), "run", str(folder / "bench.yaml"), "--output", str(folder / "runs")]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        lines = next(folder.glob("runs/*/trials.jsonl")).read_text().splitlines()
+        names = {trial["key"]: trial["measure"] for trial in map(json.loads, lines)}
+        for path in sorted(folder.glob("runs/*/samples/*.pcapng")):
+            of = names[path.name.split(".")[0]]
+            seen = [frame.time_ns for frame in read_capture(whole(path.read_bytes()))]
+            if len(seen) != len(times):
+                print(f"{of}: {len(seen)} of {len(times)} frames were captured")
+                continue
+            gaps = [b - a for a, b in pairwise(times)]
+            errors = [(b - a) - gap for (a, b), gap in zip(pairwise(seen), gaps, strict=True)]
+            late = [(at - seen[0]) - (meant - times[0]) for at, meant in zip(seen, times, strict=True)]
+            print(f"{of}: distances off by {quantiles(errors)} us; times off by {quantiles(late)} us")
+
+
+def whole(data: bytes) -> bytes:
+    """Return a capture as if its frames had not been cut: only their times are looked at."""
+    out, at = bytearray(data), 0
+    while at < len(out):
+        kind, length = struct.unpack_from("<II", out, at)
+        if kind == 6:
+            out[at + 24 : at + 28] = out[at + 20 : at + 24]
+        at += length
+    return bytes(out)
+
+
+if __name__ == "__main__":
+    main()

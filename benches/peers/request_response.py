@@ -1,0 +1,115 @@
+"""Round trips of `kind: rr` and `kind: ping` against sockperf, qperf, fping and irtt, in the same namespaces.
+
+Usage: python -m benches.peers.request_response [BLOCKS]. Needs root and those programs. Prints the ratio of each pair
+with its quartiles over the blocks, and what 16 connections do on one server; exits 1 where the median ratio is off by
+more than 2 %, or a transaction was lost. Both ends share CPU 0: how long another CPU takes to wake up differs from
+trial to trial by ten times, most of all in virtual machines. The echo requests cross a wire of 5 ms: fping and irtt
+count their own waking up.
+
+Datagrams are compared with those of qperf, whose client has a connected socket and whose server has one for all
+clients, as netperf's and ours. It tells its mean, half a round trip, so means are compared there.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+OFF_RATIO = 0.02
+LAB = r"""
+title: Against sockperf and fping
+lab:
+  machines:
+    near: {kind: netns, program_cpus: [0]}
+    far: {kind: netns, program_cpus: [0]}
+    remote: {kind: netns}
+  links:
+    lan: {ends: [near.eth0, far.eth0]}
+    path: {ends: [near.eth1, remote.eth0], wire: {delay: 5ms}}
+measure:
+  own_tcp: {kind: rr, protocol: tcp, from: near, to: far, duration: 3s}
+  own_udp: {kind: rr, protocol: udp, from: near, to: far, duration: 3s}
+  many: {kind: rr, protocol: udp, connections: 16, from: near, to: far, duration: 3s}
+  own_icmp: {kind: ping, from: near, to: remote, size: 56, interval: 20ms, duration: 5s}
+  sockperf_tcp:
+    kind: command
+    on: near
+    run: [sockperf, ping-pong, --tcp, --ip, "{far}", --port, 7777, --msg-size, 64, --time, 3, --full-rtt]
+    servers:
+      server: {on: far, run: [sockperf, server, --tcp, --ip, "{far}", --port, 7777], ready: {listens: 7777}}
+    metrics: {rtt: {unit: us, pattern: 'percentile 50.000 =\s+(\S+)'}}
+  qperf_udp:
+    kind: command
+    on: near
+    run: [qperf, --unify_units, --precision, 6, --time, 3, --msg_size, 64, "{far}", udp_lat]
+    servers: {server: {on: far, run: [qperf], ready: {listens: 19765}}}
+    metrics: {rtt: {unit: ns, pattern: 'latency\s+=\s+(\S+) ns'}}
+  fping:
+    kind: command
+    on: near
+    shell: >-
+      fping -q -C 250 -p 20 -b 56 {remote} 2>&1 | cut -d: -f2 | tr ' ' '\n' | sort -g | sed -n 's/^/median /;126p'
+    metrics: {rtt: {unit: ms, pattern: 'median (\S+)'}}
+  own_echo: {kind: ping, protocol: udp, from: near, to: remote, size: 60, interval: 20ms, duration: 5s}
+  irtt:
+    kind: command
+    on: near
+    run: [irtt, client, -i, 20ms, -d, 5s, -Q, -o, "-", "{remote}"]
+    servers: {server: {on: remote, run: [irtt, server], ready: {listens: 2112, protocol: udp}}}
+    metrics: {rtt: {unit: ns, path: $.stats.rtt.median}}
+"""
+PAIRS = {"own_tcp": "sockperf_tcp", "own_udp": "qperf_udp", "own_icmp": "fping", "own_echo": "irtt"}
+ROUND_TRIP_NS = {"sockperf_tcp": 1e3, "qperf_udp": 2.0, "fping": 1e6, "irtt": 1.0}
+"""What one of the other's figure is as a round trip [ns]."""
+
+
+def measured(blocks: int) -> list[dict[str, Any]]:
+    """Return the records of one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, runs = Path(folder) / "bench.yaml", Path(folder) / "runs"
+        file.write_text(f"{LAB}blocks: {blocks}\n")
+        iolab = Path(sys.executable).with_name("iolab")
+        subprocess.run([iolab, "run", file, "--output", runs], check=True, stdout=sys.stderr)
+        return [json.loads(line) for line in next(runs.glob("*/trials.jsonl")).read_text().splitlines()]
+
+
+def figure(record: dict[str, Any], name: str) -> float:
+    """Return one figure of a record."""
+    return float(next(one["value"] for one in record["metrics"] if one["name"] == name))
+
+
+def round_trip_ns(record: dict[str, Any], measure: str) -> float:
+    """Return what stands beside the other's figure: a mean for datagrams, else a median [ns]."""
+    if measure == "own_udp":
+        return 1e9 / figure(record, "transactions_per_s")
+    return figure(record, "transaction_p50_ns" if measure == "own_tcp" else "rtt_p50_ns")
+
+
+def main() -> None:
+    """Print the ratios; exit 1 where one is off."""
+    records = measured(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    by = {(one["measure"], one["block"]): one for one in records}
+    blocks = sorted({block for _, block in by})
+    wrong = False
+    for own, other in PAIRS.items():
+        ours = [round_trip_ns(by[own, block], own) for block in blocks]
+        theirs = [figure(by[other, block], "rtt") * ROUND_TRIP_NS[other] for block in blocks]
+        ratios = [one / two for one, two in zip(ours, theirs, strict=True)]
+        low, median, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        wrong |= abs(median - 1) > OFF_RATIO
+        print(
+            f"{own} {statistics.median(ours) / 1e3:.1f} us, {other} {statistics.median(theirs) / 1e3:.1f} us: "
+            f"ratio {median:.4f} ({low:.4f} to {high:.4f})"
+        )
+    rates = [figure(by["many", block], "transactions_per_s") for block in blocks]
+    lost = [figure(by["many", block], "loss_ratio") for block in blocks]
+    wrong |= any(lost)
+    print(f"16 connections: {statistics.median(rates):.0f} transactions/s, lost {max(lost):g} of them")
+    sys.exit(wrong)
+
+
+if __name__ == "__main__":
+    main()

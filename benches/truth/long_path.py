@@ -1,0 +1,92 @@
+"""Long fat paths: does the rate follow the window that is really in flight, and is the line reached?
+
+Usage: python -m benches.truth.long_path; a minute and a half. Needs root, iperf3 and 1 GB of memory. 1 Gbit/s and
+228.72 ms there and back by iolab's wire, as in labs/long-path.yaml. The window in flight and the round-trip time are
+the kernel's own (TCP_INFO); the line is reached by what arrives in the last second, payload of what frames with FCS
+carry.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from iolab.record.trial import Status
+from iolab.store.read import load_run
+from iolab.store.records import TrialRecord
+from iolab.store.series import read_series
+
+TEXT = """
+title: Long fat path
+lab:
+  machines:
+    computer: {kind: host, settings: {net.core.rmem_max: 268435456, net.core.wmem_max: 268435456}}
+    near: &end
+      kind: netns
+      settings:
+        net.ipv4.tcp_rmem: 4096 131072 536870912
+        net.ipv4.tcp_wmem: 4096 16384 536870912
+        net.ipv4.tcp_no_metrics_save: 1
+    far: *end
+  links:
+    path: {ends: [near.eth0, far.eth0], wire: {rate: 1Gbit, delay: 114.36ms, queue: 32M}}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: near, to: far, congestion: cubic, warm_up: 9s, duration: 4s}
+factors:
+  links.path.mtu: [1500, 9000]
+  tcp.window: [1M, 4M, 16M, 256M]
+only:
+  - {links.path.mtu: 1500}
+  - {links.path.mtu: 9000, tcp.window: [16M, 256M]}
+"""
+LINE_BPS = 1_000_000_000
+MOST_OFF = 0.05
+LEAST_OF_LINE = {"1500": 0.93, "9000": 0.98}
+NS_PER_S = 1_000_000_000
+
+
+def last_second_bps(folder: Path, record: TrialRecord) -> float:
+    """Return what arrived in the last second [bit/s of payload]."""
+    (found,) = [
+        one
+        for one in read_series(folder, record.key)
+        if one.name == "received_bps" and one.source == "iperf3"
+    ]
+    late = found.at_ns > found.at_ns[-1] - NS_PER_S
+    return float(np.mean(found.values[late]))
+
+
+def main() -> None:
+    """Print a line for each trial; exit with 1 when a bound was missed."""
+    held = True
+    with tempfile.TemporaryDirectory() as there:
+        path = Path(there) / "long.yaml"
+        path.write_text(TEXT)
+        iolab = Path(sys.executable).with_name("iolab")
+        done = subprocess.run([iolab, "run", path], cwd=there, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(done.stdout + done.stderr)
+        folder = Path(there) / done.stdout.splitlines()[-1]
+        heads = f"{'in flight':>10} {'RTT':>10} {'rate':>12} {'of window/RTT':>14} {'last s':>7}"
+        print(f"{'MTU':>5} {'window':>6} {heads}")
+        for record in load_run(folder).trials:
+            assert record.result.status is Status.OK, record.result.reason
+            metrics = {
+                metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole
+            }
+            mtu, window = (str(record.cell[name]) for name in ("links.path.mtu", "tcp.window"))
+            expected = metrics["in_flight_bytes"] * 8 * NS_PER_S / metrics["rtt_mean_ns"]
+            followed = metrics["received_bps"] / expected
+            reached = last_second_bps(folder, record) / LINE_BPS
+            good = abs(followed - 1) <= MOST_OFF and (window != "256M" or reached >= LEAST_OF_LINE[mtu])
+            held &= good
+            seen = f"{metrics['in_flight_bytes'] / 1e6:7.2f} MB {metrics['rtt_mean_ns'] / 1e6:7.2f} ms"
+            rates = f"{metrics['received_bps'] / 1e6:7.1f} Mb/s {followed:14.3f} {reached:7.3f}"
+            print(f"{mtu:>5} {window:>6} {seen} {rates} {'' if good else 'MISSED'}", flush=True)
+    sys.exit(not held)
+
+
+if __name__ == "__main__":
+    main()

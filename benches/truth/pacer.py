@@ -1,0 +1,252 @@
+"""How even a shaped stream is, and what classes get: iolab's pacer and the kernel's htb, in one run.
+
+Usage: python -m benches.truth.pacer [SECTION ...] with sections `even` and `classes`; both take about two minutes.
+Needs root, iperf3, sch_htb and two CPUs. One TCP stream of full frames goes through the shaper; judged by the kernel's
+stamps (stamps.py) on the device behind it, taken when that has the frame, the first second left out.
+
+A pacer is judged in the stretches between the stalls that its thread logged (stretches.py), and shown with all.
+Without a burst it loses nothing of its rate, and catches up at 5/4 of it: sigma is that of 5/4 of the rate. With a
+burst of two frames (`burst`) sigma is that of the rate itself. That the log hides no slowness of its own is seen by
+how often the thread was held: in a second of calls of the kernel no more than MOST_RATIO times as often as in a
+second of waiting, in which nothing of its own lay between two readings of the clock; and at least half of the frames
+must be judged. Trains are those of all frames. Frames are 1518 B with FCS; htb counts 1514.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benches.truth.stretches import NS_PER_S, SAME_NS, US, Stall, judged, sigma, stretches
+
+from iolab.agent.client import Agent
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.compose import compose
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+
+TEXT = """
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}, switch: {kind: netns, forward: bridge}, far: {kind: netns}}
+  links:
+    a: {ends: [a.eth0, switch.v0], offload: &apart {tso: off, gso: off, gro: off}}
+    b: {ends: [b.eth0, switch.v1], offload: *apart}
+    wire: {ends: [switch.eth0, far.eth0], offload: *apart, shape: SHAPE}
+measure: {it: {kind: stream, protocol: tcp, from: a, to: far, duration: 1s}}
+"""
+FRAME_BYTES, TC_BYTES, PAYLOAD_BYTES, IP_BYTES, TCP = 1518, 1514, 1448, 1500, 6
+SECONDS = 7
+CATCH_UP = 5 / 4
+MOST_FRAMES, MOST_P99_NS = 2, 15 * US
+MOST_RATIO, LEAST_JUDGED, LEAST_OF_RATE = 2.0, 0.5, 0.99
+ROOT_BPS, CLASSES_BPS = 600_000_000, (400_000_000, 200_000_000)
+PORTS = (5401, 5402)
+
+
+@dataclass(slots=True)
+class Log:
+    """What a wire's thread logged."""
+
+    stalls: list[Stall] = field(default_factory=list)
+    """Times in which it was kept from its CPU."""
+    overslept: list[int] = field(default_factory=list)
+    """How late it was woken, where that was late [ns]."""
+    waiting_ns: int = 0
+    """How long it waited awake."""
+    calls_ns: int = 0
+    """How long it called the kernel."""
+
+    def per_s(self, *, called: bool) -> float:
+        """Return how often it was kept from its CPU for SAME_NS and more in a second of waiting, or of calls."""
+        long = [one for one in self.stalls if one.called is called and one.end_ns - one.begin_ns >= SAME_NS]
+        span_ns = self.calls_ns if called else self.waiting_ns
+        return len(long) * NS_PER_S / span_ns if span_ns else 0.0
+
+
+@contextmanager
+def standing(agent: Agent, shape: str) -> Iterator[None]:
+    """Build the lab with a shape."""
+    experiment = parse(TEXT.replace("SHAPE", shape), "bench")
+    lab = StandingLab(Agents(agent), lambda _: None)
+    try:
+        lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
+        yield
+    finally:
+        lab.take_down()
+
+
+def inside(machine: str, *argv: str) -> subprocess.Popen[str]:
+    """Start a program in a machine's namespace."""
+    command = ["ip", "netns", "exec", f"iolab-{machine}", *argv]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def address() -> str:
+    """Return the far end's address."""
+    shown = subprocess.run(
+        ["ip", "-n", "iolab-far", "-j", "-4", "addr", "show", "eth0"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return str(json.loads(shown.stdout)[0]["addr_info"][0]["local"])
+
+
+def received_bps(senders: Sequence[str], seconds: int, omit: int) -> list[float]:
+    """Send from machines at once; return the payload that arrived of each."""
+    servers = [
+        inside("far", "iperf3", "-s", "-1", "-p", str(port), "--forceflush") for port in PORTS[: len(senders)]
+    ]
+    for server in servers:
+        assert server.stdout is not None
+        while "listening" not in server.stdout.readline():
+            pass
+    to = address()
+    clients = [
+        inside(name, "iperf3", "-c", to, "-p", str(port), "-t", str(seconds), "-O", str(omit), "-J")
+        for name, port in zip(senders, PORTS, strict=False)
+    ]
+    told = [json.loads(client.communicate()[0]) for client in clients]
+    for server in servers:
+        server.communicate()
+    return [one["end"]["sum_received"]["bits_per_second"] for one in told]
+
+
+def even(agent: Agent, shape: str) -> tuple[list[int], Log]:
+    """Send a stream through a shaper; return when frames came behind it, and what the pacer's thread logged."""
+    stamps = Path(__file__).parents[1] / "harness" / "stamps.py"
+    with (
+        standing(agent, shape),
+        inside("far", sys.executable, str(stamps), "eth0", str(IP_BYTES), str(TCP)) as far,
+    ):
+        assert far.stdout is not None
+        assert far.stdin is not None
+        far.stdout.readline()
+        log, over = Log(), threading.Event()
+        watch = threading.Thread(target=follow, args=(agent, log, over))
+        if "pacer" in shape:
+            watch.start()
+        received_bps(["a"], SECONDS, 0)
+        over.set()
+        if watch.ident is not None:
+            watch.join()
+        far.stdin.write("\n")
+        far.stdin.flush()
+        *lines, last = far.stdout.read().splitlines()
+    if last != "lost 0":
+        print(f"  the capture {last} of {len(lines)} frames: not judged right", flush=True)
+    came = [int(line) for line in lines]
+    return [at for at in came if came[0] + NS_PER_S <= at < came[-1] - NS_PER_S / 10], log
+
+
+def follow(agent: Agent, log: Log, over: threading.Event) -> None:
+    """Take the log of the wire's thread over, a few times a second: its agent keeps the last seconds of it."""
+    since = time.monotonic_ns()
+    while True:
+        last = over.wait(0.25)
+        told = agent.call("wire.read", {"id": "wire:wire", "stalls_since_ns": since})
+        ahead = time.time_ns() - time.monotonic_ns()
+        stalls = told["stalls"]
+        for one in stalls.get("log", []):
+            begin, end = one["begin_ns"] + ahead, one["end_ns"] + ahead
+            if one["kind"] == "sleep":  # it chose to sleep
+                log.overslept.append(end - begin)
+            else:
+                log.stalls.append(Stall(begin, end, one["kind"] == "call"))
+            since = max(since, one["end_ns"] + 1)
+        log.waiting_ns, log.calls_ns = stalls["waiting"]["span_ns"], stalls["calls"]["span_ns"]
+        if last:
+            return
+
+
+def show_even(agent: Agent) -> bool:
+    """Print how even both are at two rates; tell whether the pacer is within its bounds."""
+    heads = f"{'Mbit/s':>8} {'judged':>7} {'train':>6} {'sigma':>7} {'p99 gap error':>14}"
+    print(f"{'rate':>9} {'shaper':6} {heads}   all frames: sigma, at 5/4, p99")
+    held = True
+    for rate_mbps in (100, 1000):
+        for name, qdisc, more, frame_bytes in (
+            ("htb", "htb", "", TC_BYTES),
+            ("pacer", "pacer", "", FRAME_BYTES),
+            ("burst", "pacer", f", burst: {MOST_FRAMES * FRAME_BYTES}", FRAME_BYTES),
+        ):
+            frame_ns = frame_bytes * 8 * 1000 / rate_mbps
+            shape = f"{{at: switch.eth0, qdisc: {qdisc}, rate: {rate_mbps}Mbit{more}}}"
+            stamps, log = even(agent, shape)
+            everything = judged([stamps], frame_ns)
+            calm = judged(list(stretches(stamps, log.stalls, frame_ns)), frame_ns)
+            rate = (len(stamps) - 1) * frame_bytes * 8000 / (stamps[-1] - stamps[0])
+            ratio = calm.frames / everything.frames
+            print(
+                f"{rate_mbps:>4} Mbit {name:6} {rate:8.2f} {ratio:7.1%} {everything.train:6} {calm.sigma:7.2f}"
+                f" {calm.p99_ns / US:11.2f} us   {everything.sigma:.2f}, {sigma(stamps, frame_ns / CATCH_UP):.2f},"
+                f" {everything.p99_ns / US:.2f} us",
+                flush=True,
+            )
+            if qdisc == "pacer":
+                above = calm.sigma if more else sigma(stamps, frame_ns / CATCH_UP)
+                held &= (
+                    show_log(log)
+                    and ratio >= LEAST_JUDGED
+                    and everything.train <= MOST_FRAMES
+                    and above <= MOST_FRAMES
+                    and calm.p99_ns <= MOST_P99_NS
+                    and (bool(more) or rate >= LEAST_OF_RATE * rate_mbps)
+                )
+    return held
+
+
+def show_log(log: Log) -> bool:
+    """Print what the thread logged; tell whether the host explains it."""
+    waiting, calls = log.per_s(called=False), log.per_s(called=True)
+    lost = sum(one.end_ns - one.begin_ns for one in log.stalls)
+    print(
+        f"          held up for {SAME_NS // US} us and more: {waiting:.0f} times in a second of waiting,"
+        f" {calls:.0f} in one of calls; {len(log.stalls)} stalls, {lost / 1e6:.1f} ms of"
+        f" {(log.waiting_ns + log.calls_ns) / 1e6:.0f}; woken late {len(log.overslept)} times, at worst by"
+        f" {max(log.overslept, default=0) / US:.0f} us",
+        flush=True,
+    )
+    return calls <= MOST_RATIO * waiting
+
+
+def show_classes(agent: Agent) -> bool:
+    """Print what two classes with ceil get alone and together; tell whether the pacer is within its bounds."""
+    held = True
+    for name, frame_bytes in (("htb", TC_BYTES), ("pacer", FRAME_BYTES)):
+        written = ", ".join(
+            f"{machine}: {{rate: {rate}bit, ceil: {ROOT_BPS}bit, from: {machine}}}"
+            for machine, rate in zip("ab", CLASSES_BPS, strict=True)
+        )
+        shape = f"{{at: switch.eth0, qdisc: {name}, rate: {ROOT_BPS}bit, classes: {{{written}}}}}"
+        on_line = frame_bytes / PAYLOAD_BYTES
+        with standing(agent, shape):
+            alone = [received_bps([machine], 4, 1)[0] * on_line for machine in "ab"]
+            first, second = (bps * on_line for bps in received_bps(["a", "b"], 8, 2))
+        print(
+            f"{name:6} alone {alone[0] / 1e6:.1f} and {alone[1] / 1e6:.1f} of 600 Mbit/s; together "
+            f"{first / 1e6:.1f} : {second / 1e6:.1f} = {first / second:.4f}",
+            flush=True,
+        )
+        share, ceil = (0.01, 0.01) if name == "pacer" else (0.03, 0.03)
+        good = abs(first / second / 2 - 1) <= share and all(abs(bps / ROOT_BPS - 1) <= ceil for bps in alone)
+        held &= good
+    return held
+
+
+def main() -> None:
+    """Print the sections asked for; exit with 1 when a bound was missed."""
+    sections = {"even": show_even, "classes": show_classes}
+    with open_agent() as agent:
+        results = [sections[name](agent) for name in sys.argv[1:] or sections]
+    sys.exit(not all(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""How evenly frames leave at a given rate: iolab beside trafgen and iperf3 -u -b, alternating on one veth.
+
+Usage: python -m benches.truth.pacing [ROUNDS] [FRAMES_PER_S ...]; 2 rounds of all rates take about a minute. Needs
+root, two CPUs, and the packages netsniff-ng and iperf3; what is missing is left out and said. Every sender is real-time
+on CPU 0. Judged at the far end, by nobody's own account (stamps.py). `error` is of the mean rate between first and last
+frame, `less stalls` leaves out the time by which our stall log says the schedule was shifted. `even` is the share of
+1-ms windows that hold the intended number of frames within 2 frames or 5 %, `outside stalls` those which no entry of
+our log overlaps. Medians over rounds. trafgen -b (0.6.8) sends the frames of a whole second at once when they are more
+than about 10 000, and a trial is shorter; trafgen -t waits between frames.
+"""
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches.harness.standing_lab import PAIR
+
+from iolab.agent.client import Agent
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.commands import scheduled
+from iolab.lab.compose import compose
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+
+RATES_FPS = (10_000, 50_000, 100_000, 200_000, 500_000)
+SECONDS = 0.8
+"""Real-time threads are stopped after 0.95 s of each second where others want the CPU."""
+PRIORITY = 10
+NS_PER_S, WINDOW_NS = 1_000_000_000, 1_000_000
+PAYLOAD_BYTES = 18
+NEAR, FAR = "iolab-near", "iolab-far"
+TRAFGEN_FRAME = """{
+  0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00,
+  0x45, 0x00, c16(46), c16(0), c16(0), 64, 17, csumip(14, 33), 198, 18, 0, 1, 198, 18, 0, 2,
+  c16(4096), c16(9), c16(26), c16(0), fill(0x00, 18)
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A time in which our sender was not run."""
+
+    begin_ns: int
+    """From [ns, realtime]."""
+    end_ns: int
+    """To [ns, realtime]."""
+    slipped_ns: int
+    """What the schedule was shifted by [ns]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the far end saw of one trial."""
+
+    error_ratio: float
+    """Of the mean rate."""
+    unstalled_error_ratio: float
+    """Of the mean rate, without the time of stalls."""
+    even_ratio: float
+    """Share of windows that hold what they should."""
+    unstalled_even_ratio: float
+    """The same of windows without a stall."""
+    stalls: int
+    """Entries of our log."""
+
+
+Send = Callable[[int], Sequence[Stall]]
+
+
+def in_far(*argv: str) -> subprocess.Popen[str]:
+    """Start a program in the far namespace."""
+    command = ["ip", "netns", "exec", FAR, *argv]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def in_near(*argv: str) -> None:
+    """Run a sender in the near namespace, real-time on CPU 0."""
+    command = ["ip", "netns", "exec", NEAR, "taskset", "-c", "0", "chrt", "--fifo", str(PRIORITY), *argv]
+    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=20, check=True)
+
+
+def judged(send: Send, fps: int) -> Judged:
+    """Run a sender and judge what arrives."""
+    with in_far(sys.executable, str(Path(__file__).parents[1] / "harness" / "stamps.py"), "p1") as far:
+        assert far.stdout is not None
+        assert far.stdin is not None
+        far.stdout.readline()
+        stalls = send(fps)
+        far.stdin.write("\n")
+        far.stdin.flush()
+        *lines, last = far.stdout.read().splitlines()
+    if last != "lost 0":
+        print(f"  the capture {last} of {len(lines)} frames: not judged right", flush=True)
+    return judge([int(line) for line in lines], fps, stalls)
+
+
+def judge(stamps: Sequence[int], fps: int, stalls: Sequence[Stall]) -> Judged:
+    """Return the figures of one trial."""
+    begin, span_ns = stamps[0], stamps[-1] - stamps[0]
+    slipped_ns = sum(stall.slipped_ns for stall in stalls if stall.begin_ns < stamps[-1])
+    windows = [0] * (span_ns // WINDOW_NS)  # the last one is not whole
+    for stamp in stamps:
+        if stamp - begin < len(windows) * WINDOW_NS:
+            windows[(stamp - begin) // WINDOW_NS] += 1
+    wanted = fps * WINDOW_NS / NS_PER_S
+    even = [abs(count - wanted) <= max(2, 0.05 * wanted) for count in windows]
+    held = {
+        number
+        for stall in stalls
+        for number in range((stall.begin_ns - begin) // WINDOW_NS, (stall.end_ns - begin) // WINDOW_NS + 2)
+    }
+    calm = [good for number, good in enumerate(even) if number not in held]
+    gaps = len(stamps) - 1
+    return Judged(
+        error_ratio=gaps * NS_PER_S / span_ns / fps - 1,
+        unstalled_error_ratio=gaps * NS_PER_S / (span_ns - slipped_ns) / fps - 1,
+        even_ratio=statistics.fmean(even),
+        unstalled_even_ratio=statistics.fmean(calm) if calm else 1.0,
+        stalls=len(stalls),
+    )
+
+
+def ours(agent: Agent, path: str) -> Send:
+    """Return iolab's sender on a path; the port stays open from trial to trial."""
+    port = {"name": "near", "netns": NEAR, "interface": "p0", "path": path, "halves": "send"}
+    agent.call("traffic.open", {"id": path, "ports": [{**port, "send_cpu": 0, "frame_bytes": 64}]})
+    addresses = {
+        "source_address": {"first": "198.18.0.1"},
+        "destination_address": {"first": "198.18.0.2"},
+        "source_port": {"first": 4096},
+        "destination_port": {"first": 9},
+    }
+    frames = {"sizes": [[64, 1]], "destination_mac": "02:00:00:00:00:02", "flows": {"count": 1, **addresses}}
+
+    def send(fps: int) -> Sequence[Stall]:
+        sender = {
+            "port": "near",
+            "tag": 1,
+            "frames": frames,
+            "rate": {"frames": fps, "per_ns": NS_PER_S},
+            "stall": {"kind": "catch_up", "max_frames": 64},
+        }
+        params = {"id": path, "duration_ns": round(SECONDS * NS_PER_S), "senders": [sender], "receivers": []}
+        ran = agent.call("traffic.run", params)
+        to_realtime = time.time_ns() - time.monotonic_ns()
+        return [
+            Stall(one["begin_ns"] + to_realtime, one["end_ns"] + to_realtime, one["slipped_ns"])
+            for one in ran["senders"][0]["stalls"]
+        ]
+
+    return send
+
+
+def trafgen(config: Path, option: str) -> Send:
+    """Return trafgen as a sender, with a rate (-b) or a gap (-t)."""
+
+    def send(fps: int) -> Sequence[Stall]:
+        count, pace = str(round(fps * SECONDS)), f"{fps}pps" if option == "-b" else f"{NS_PER_S // fps}ns"
+        in_near("trafgen", "-o", "p0", "-c", str(config), "-P", "1", option, pace, "-n", count)
+        return ()
+
+    return send
+
+
+def iperf3(fps: int) -> Sequence[Stall]:
+    """Send with iperf3; its own server is the far end."""
+    address = subprocess.run(
+        ["ip", "-n", FAR, "-4", "-o", "addr", "show", "p1"], capture_output=True, text=True, check=True
+    ).stdout.split()[3].split("/")[0]  # fmt: skip
+    with in_far("iperf3", "-s", "-1", "-p", "5301", "--forceflush") as server:
+        assert server.stdout is not None
+        while "listening" not in server.stdout.readline():
+            pass
+        rate = ("-b", str(fps * PAYLOAD_BYTES * 8), "-l", str(PAYLOAD_BYTES))
+        in_near("iperf3", "-c", address, "-p", "5301", "-u", *rate, "-t", "1")
+    return ()
+
+
+def main() -> None:
+    """Print a line for each rate and sender."""
+    words = [int(word) for word in sys.argv[1:]]
+    rounds, rates = words[0] if words else 2, words[1:] or RATES_FPS
+    experiment = parse(PAIR, "bench")
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    print(
+        f"{'frames/s':>9} {'sender':17}{'error':>11}{'less stalls':>12}{'even':>9}{'outside stalls':>16}{'stalls':>8}"
+    )
+    with tempfile.TemporaryDirectory() as folder, open_agent() as agent:
+        config = Path(folder) / "frame.cfg"
+        config.write_text(TRAFGEN_FRAME)
+        lab = StandingLab(Agents(agent), lambda _: None)
+        lab.change_to(compose(setup.lab))
+        program, *options = scheduled(PRIORITY, str(agent.hello.pid))
+        agent.run((program, "--all-tasks", *options))
+        senders: dict[str, Send] = {f"iolab {path}": ours(agent, path) for path in ("af_xdp", "af_packet")}
+        peers = {
+            "trafgen -b": trafgen(config, "-b"),
+            "trafgen -t": trafgen(config, "-t"),
+            "iperf3 -b": iperf3,
+        }
+        for name, peer in peers.items():
+            if shutil.which(name.split()[0]):
+                senders[name] = peer
+            else:
+                print(f"{name}: not installed and left out")
+        try:
+            for fps in rates:
+                seen: dict[str, list[Judged]] = {name: [] for name in senders}
+                for _ in range(rounds):
+                    for name, send in senders.items():
+                        seen[name].append(judged(send, fps))
+                for name, trials in seen.items():
+                    show(fps, name, trials)
+        finally:
+            for path in ("af_xdp", "af_packet"):
+                agent.call("traffic.close", {"id": path})
+            lab.take_down()
+
+
+def show(fps: int, name: str, trials: Sequence[Judged]) -> None:
+    """Print the medians of one sender at one rate."""
+    errors = [statistics.median(abs(one.error_ratio) for one in trials),
+              statistics.median(abs(one.unstalled_error_ratio) for one in trials)]  # fmt: skip
+    even = statistics.median(one.even_ratio for one in trials)
+    calm = statistics.median(one.unstalled_even_ratio for one in trials)
+    stalls = statistics.median(one.stalls for one in trials)
+    print(
+        f"{fps:>9} {name:17}{errors[0]:>11.6f}{errors[1]:>12.6f}{even:>9.1%}{calm:>16.2%}{stalls:>8.0f}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

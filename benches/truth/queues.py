@@ -1,0 +1,137 @@
+"""The load searches against queues, bursts and generators that fall short: error and marking, simulated.
+
+Usage: python -m benches.truth.queues [seeds] [capacity ...]; one seed of one capacity takes about a minute on one CPU.
+No network and no clock. Each cell is the worst error over seeds of what was found, against the nearer of the rate that
+the device forwards without end and the load that loses the goal's ratio there; then how many were marked: `q` a queue
+took it up, `g` the generator and `l` the line as the limit (a lower bound), `p` partial, `-` no rate. The last line
+counts rates that are off by more than 1 % and not marked: with noise that is more than the width, some are.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+from iolab.record.search import NS_PER_S, Found, Goal, StopReason
+from iolab.trial.search.bisect import Bisect
+from iolab.trial.search.evidence import run
+from iolab.trial.search.fast import Fast
+from iolab.trial.search.mlr import Mlr
+from iolab.trial.search.simulated import Bench, Device
+from iolab.trial.search.types import Strategy
+
+DEPTHS = (64, 1_000, 20_000, 100_000)
+GOALS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+FAST_FPS = 2e6
+"""Of a generator that is no limit: beyond the line."""
+LINE_FPS = 1.488e6
+HOSTS: dict[str, dict[str, Any]] = {
+    "calm": {},
+    "noise 0.3 %": {"noise_ratio": 0.003},
+    "5 ms stalls 0.2/s": {"stalls_per_s": 0.2},
+    "50 ms stalls 1/s": {"stalls_per_s": 1.0, "stall_ns": 50_000_000, "sender_stalls_ratio": 1.0},
+    "sends 0.1 % less": {"shortage_ratio": 0.001},
+    "sends 5 % less": {"shortage_ratio": 0.05},
+    "sends 50 % less": {"shortage_ratio": 0.5},
+}
+CEILINGS = (0.5, 0.95, 0.999)
+"""Of a generator that is the limit, per capacity."""
+MARKS = {
+    StopReason.GENERATOR: "g",
+    StopReason.LINE: "l",
+    StopReason.NARROW: "",
+    StopReason.NOTHING_PASSES: "-",
+}
+
+
+def main() -> None:
+    """Print the table."""
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    capacities = [float(text) for text in sys.argv[2:]] or [30_000.0, 100_000.0, 1_000_000.0]
+    print(f"{'capacity':>9} {'device':20} {'host':18}{'search':8}", *(f"{goal:>12g}" for goal in GOALS))
+    wrong = total = 0
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        rows = [row for capacity in capacities for row in cases(capacity)]
+        jobs = [(device, name, seeds) for *_, device in rows for name in ("bisect", "mlr", "fast")]
+        found = pool.map(judge, jobs)
+        for capacity, depth, host, _ in rows:
+            for name in ("bisect", "mlr", "fast"):
+                cells, bad = next(found)
+                wrong, total = wrong + bad, total + len(GOALS) * seeds
+                print(f"{capacity:9.0f} {depth:20} {host:18}{name:8}", *cells, flush=True)
+    print(f"{wrong} of {total} rates are off by more than 1 % and not marked")
+
+
+def cases(capacity_fps: float) -> Iterator[tuple[float, str, str, Device]]:
+    """Yield capacity, name of the device, name of the host, and the device."""
+    shapes = {"nothing waits": (0, 0)}
+    shapes |= {f"queue {depth}": (depth, 0) for depth in DEPTHS}
+    shapes |= {f"burst {depth}": (0, depth) for depth in DEPTHS}
+    shapes |= {f"both {depth}": (depth, depth) for depth in DEPTHS}
+    for shape, (queue, burst) in shapes.items():
+        for host, keys in HOSTS.items():
+            device = Device(
+                capacity_fps=capacity_fps,
+                queue_frames=queue,
+                burst_frames=burst,
+                **{"generator_fps": FAST_FPS, **keys},
+            )
+            yield capacity_fps, shape, host, device
+        for share in CEILINGS:
+            device = Device(
+                capacity_fps=capacity_fps,
+                queue_frames=queue,
+                burst_frames=burst,
+                generator_fps=share * capacity_fps,
+            )
+            yield capacity_fps, shape, f"sends {share:.1%} of it", device
+
+
+def judge(job: tuple[Device, str, int]) -> tuple[list[str], int]:
+    """Return a cell for each goal, and how many rates are wrong and look good."""
+    device, name, seeds = job
+    cells, wrong = [], 0
+    for loss_ratio in GOALS:
+        if name == "fast" and not loss_ratio:
+            cells.append(f"{'':>12}")
+            continue
+        worst, marks = 0.0, ""
+        for seed in range(seeds):
+            found = search(strategy_of(name, loss_ratio), device, seed)
+            off = error(found, device, loss_ratio)
+            mark = "q" if found.taken_up else MARKS.get(found.reason, "p")
+            wrong += abs(off) > 0.01 and not mark
+            marks += mark
+            worst = max(worst, off, key=abs)
+        shown = "".join(f"{mark}{marks.count(mark)}" for mark in sorted(set(marks)))
+        cells.append(f"{worst:+8.2%}{shown:>4}")
+    return cells, wrong
+
+
+def strategy_of(name: str, loss_ratio: float) -> Strategy:
+    """Return a search with trials of one second."""
+    goal = Goal(
+        loss_ratio=loss_ratio, relative_width=0.01, min_fps=1000.0, max_fps=LINE_FPS, trial_ns=NS_PER_S
+    )
+    if name == "bisect":
+        return Bisect(goal, searches=1)
+    return Mlr(goal=goal) if name == "mlr" else Fast(goal)
+
+
+def search(strategy: Strategy, device: Device, seed: int) -> Found:
+    """Return what one search on a new device finds."""
+    return strategy.conclude(list(run(strategy.propose, Bench(device, seed).measure)))
+
+
+def error(found: Found, device: Device, loss_ratio: float) -> float:
+    """Return how far the rate is off, per rate; -1 where there is none."""
+    if found.robust_fps is None:
+        return -1.0
+    most = min(LINE_FPS * (1 - device.shortage_ratio), device.generator_fps)
+    low, high = (min(fps, most) for fps in (device.capacity_fps, device.rate_fps(loss_ratio)))
+    return found.robust_fps / min(max(found.robust_fps, low), high) - 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Does iolab say the truth? Devices and faults of known truth, injected behind its back; each search on each path.
+
+Usage: python -m benches.truth.truth [--list] [NAME ...]. A case runs if all words of one NAME are in its own name, so
+"tbf fast" is all searches of that kind on token buckets; without a NAME all run, which takes an hour or more. Needs
+root, two CPUs, tc, and for some devices nft (package nftables); what is missing is left out and said. For each case:
+the truth by the kernel's own counters and settings, the figure, its error, its marks, and the verdict. The end says how
+many figures are within 1 % or marked with the right reason, and which verdicts were wrong without a doubt.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from benches.truth.truth_fault_cases import FaultCase, fault_cases
+from benches.truth.truth_faults import run_fault
+from benches.truth.truth_judged import Grade, Outcome, tally
+from benches.truth.truth_rates import RateCase, rate_cases, run_rate
+from benches.truth.truth_user_space import UserSpaceCase, run_user_space, user_space_cases
+
+from iolab.agent.client import Agent
+from iolab.errors import TrialFailed
+from iolab.run.hosts.host_agent import open_agent
+
+Case = FaultCase | UserSpaceCase | RateCase
+
+
+def main() -> None:
+    """Run every case, or those named."""
+    named = [word for word in sys.argv[1:] if word != "--list"]
+    cases: list[Case] = [*fault_cases(), *user_space_cases(), *rate_cases()]
+    wanted = [case for case in cases if is_wanted(case.name, named)]
+    if "--list" in sys.argv:
+        print("\n".join(case.name for case in wanted))
+        return
+    outcomes: list[Outcome] = []
+    left_out: list[str] = []
+    with open_agent() as agent:
+        for case in wanted:
+            if shutil.which(case.needs) is None:
+                left_out.append(f"{case.name}: needs {case.needs}")
+                continue
+            outcomes.append(run(agent, case))
+    show(outcomes, left_out)
+
+
+def run(agent: Agent, case: Case) -> Outcome:
+    """Run one case and print its lines."""
+    cpus = os.cpu_count() or 1
+    try:
+        match case:
+            case FaultCase():
+                outcome, line = run_fault(agent, cpus, case)
+            case RateCase():
+                outcome, line = run_rate(agent, cpus, case)
+            case UserSpaceCase():
+                outcome, line = run_user_space(agent, cpus, case)
+    except TrialFailed as error:
+        outcome, line = Outcome(case.name, Grade.WRONG, None, 0), f"WRONG  {case.name}: failed: {error}"
+    print(line, flush=True)
+    return outcome
+
+
+def is_wanted(name: str, wanted: Sequence[str]) -> bool:
+    """Return whether a case is among those named: whether its name has all words of one of them."""
+    words = set(name.replace(",", " ").split())
+    return not wanted or any(words.issuperset(one.replace(",", " ").split()) for one in wanted)
+
+
+def show(outcomes: Sequence[Outcome], left_out: Sequence[str]) -> None:
+    """Print what all of it came to."""
+    for line in left_out:
+        print(f"left out: {line}")
+    sums = tally(outcomes)
+    print(f"{sums.right} of {sums.cases} figures within 1 %, {sums.marked} marked with the right reason")
+    for what, names in (
+        ("figures wrong and not marked", sums.wrong_figures),
+        ("wrong verdicts given without doubt", sums.wrong_verdicts),
+    ):
+        print(f"{len(names)} {what}{': ' if names else ''}{'; '.join(names)}")
+    print(f"{sums.doubtful} verdicts name no cause; {sums.unexplained_frames} frames unexplained")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Faults of known size, as one load trial sees them: are the counts those of the kernel, and is the cause named?"""
+
+from benches.harness.truth_words import in_words
+from benches.truth.truth_fault_cases import FaultCase
+from benches.truth.truth_judged import Blame, Grade, Outcome, grade_verdict
+from benches.truth.truth_lab import beside, kernel_counts, lab_of, later, ruled
+
+from iolab.agent.client import Agent
+from iolab.experiment.measures import Latency
+from iolab.report.words import EN
+from iolab.trial.measurement import Measured
+from iolab.trial.packets.latency import measure_latency
+
+SLACK_RATIOS = {"reordered_frames": 0.02}
+"""How far a figure may be from the kernel's count: the first frames of a slow class are not overtaken [ratio]."""
+SHORT_RATIO = 0.99
+"""A trial that offers less of its load is short, and must say so [ratio]."""
+SHORT_LIMITS = ("host", "generator")
+"""Verdicts that say so."""
+
+
+def run_fault(agent: Agent, cpus: int, case: FaultCase) -> tuple[Outcome, str]:
+    """Make the fault, run one trial, and judge its counts and its verdict."""
+    with lab_of(agent, cpus, case.measure, machine=case.machine, shape="", commands=case.commands) as (
+        site,
+        measure,
+    ):
+        assert isinstance(measure, Latency)
+        before = kernel_counts(case.outs)
+        with later(case.during), beside(site, case.company):
+            measured = measure_latency(site, measure)
+        counted = kernel_counts(case.outs) - before
+        told = {name: ruled(port) for name, port in case.counted.items()}
+        if "lost_frames" in told:
+            told["lost_frames"] += counted.refused
+        elif not case.doubled:
+            told["lost_frames"] = counted.lost
+    return judged(case, measured, told)
+
+
+def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[Outcome, str]:
+    """Return what became of a case, and a line about it; `told` are the kernel's counts, by figure."""
+    assert measured.packets is not None
+    (row,) = measured.packets.load_trials
+    found = {metric.name: metric.value for metric in measured.metrics if metric.dimensions.whole}
+    found["lost_frames"] = row.result.lost_frames
+    wrong = [
+        f"{name} {found[name]:.0f}, by the kernel {frames}"
+        for name, frames in told.items()
+        if abs(found[name] - frames) > SLACK_RATIOS.get(name, 0) * frames
+    ]
+    marks = sorted(warning.code for warning in measured.warnings if warning.code != "cpu-shared")
+    said = row.verdict
+    short = row.offered_fps < SHORT_RATIO * row.intended_fps
+    if short and not marks and said.limit not in SHORT_LIMITS:
+        wrong.append(f"offered {row.offered_fps:.0f} of {row.intended_fps:.0f} frames/s without a word")
+    figure = Grade.WRONG if wrong else Grade.RIGHT
+    doubt = in_words([said.doubt] if said.doubt else [])
+    blame = Blame(said.limit, EN.said.say_any(said.place), in_words(said.seen), doubt)
+    # A sender that fell short is rightly named; the host, for that alone, where no fault lost frames.
+    places = case.places
+    if short:
+        places = (*places, "generator") if places else (*SHORT_LIMITS, "none")
+    verdict = grade_verdict(blame, places, case.words)
+    drops = [f"{drop.place} {drop.reason} {drop.frames}" for sheet in row.balances for drop in sheet.drops]
+    offered = f"offered {row.offered_fps:.0f} of {row.intended_fps:.0f} frames/s"
+    lost = f"lost {row.result.lost_frames} of {row.result.offered_frames}"
+    disorder = f"reordered {found['reordered_frames']:.0f}, duplicate {found['duplicate_frames']:.0f}"
+    doubt = f"; in doubt: {blame.doubt}" if blame.doubt else ""
+    return Outcome(case.name, figure, verdict, row.unexplained_frames), (
+        f"{figure:6} {case.name}: {'; '.join(wrong) or 'counts right'}; {lost}; {offered}; {disorder}; "
+        f"marks: {', '.join(marks) or '-'}\n"
+        f"       verdict {verdict}: {said.limit} {said.place}: {blame.text}{doubt}\n"
+        f"       sheet: {', '.join(drops) or '-'}; unexplained {row.unexplained_frames}"
+    )

@@ -1,0 +1,269 @@
+"""The watch measured: cost per frame, lost frames, cost to a TCP stream, and its windows beside a capture.
+
+Usage: python -m benches.truth.watch [frames] [tcp] [windows]; all of them take about four minutes. Needs root, iperf3,
+tcpdump and two CPUs; builds two examples. Every section prints what was seen beside its bound; the exit status is 1
+when one was missed.
+The capture is tcpdump's at the same port: its stamps are the stack's, some tenths of a microsecond before the watch's.
+"""
+
+import json
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from benches.harness.iperf3_server import serving
+
+from iolab.agent.client import Agent
+from iolab.agent.watch import WatchedPoint, close_watch, read_windows, start_watch, stop_watch
+from iolab.run.hosts.host_agent import open_agent
+from iolab.trial.instruments.windows import unpack
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "target" / "release" / "examples"
+NEAR, FAR = "iolab-near", "iolab-far"
+MOST_NS, LEAST_FPS, MOST_TCP_RATIO = 35.0, 1e6, 0.05
+WINDOW_NS = 12_000
+SHIFT_NS = 50_000
+"""What the stamp of a capture and the time of the program may be apart: an interrupt of the host lies between."""
+Sender = Callable[[], None]
+
+
+def run(command: str) -> str:
+    """Run a program to its end."""
+    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+@contextmanager
+def pair() -> Iterator[None]:
+    """Build two namespaces with a veth pair between them."""
+    for name in (NEAR, FAR):
+        run(f"ip netns add {name}")
+        run(
+            f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"
+        )
+    try:
+        run(f"ip -n {NEAR} link add eth0 type veth peer name eth0 netns {FAR}")
+        for name, address in ((NEAR, "198.18.0.1/24"), (FAR, "198.18.0.2/24")):
+            run(f"ip -n {name} address add {address} dev eth0")
+            run(f"ip -n {name} link set eth0 up")
+        yield
+    finally:
+        for name in (NEAR, FAR):
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def verdict(name: str, said: str, *, held: bool) -> bool:
+    """Print one line, and give back whether the bound held."""
+    print(f"{name:34} {said:84} {'holds' if held else 'MISSED'}", flush=True)
+    return held
+
+
+@contextmanager
+def hung(what: str, seconds: float) -> Iterator[list[str]]:
+    """Hang a program on the far port; on leaving, the list has what it counted."""
+    found: list[str] = []
+    if not what:
+        yield found
+        return
+    # A watch takes the kernel's stamps where a table of flows shows that other CPUs may take frames in.
+    table = f"echo {int(what == 'stamped')} > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt"
+    subprocess.run(["ip", "netns", "exec", FAR, "sh", "-c", table], check=True)
+    hangs = "bins" if what == "stamped" else what
+    argv = ["ip", "netns", "exec", FAR, str(EXAMPLES / "watch"), "eth0", hangs, f"seconds={seconds}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "ready"
+        yield found
+        found += process.stdout.read().split()
+
+
+def blast(path: str = "xdp", seconds: float = 2.0, **more: int) -> None:
+    """Send frames of 60 B as fast as they go, or as asked."""
+    words = " ".join(f"{key}={value}" for key, value in more.items())
+    run(f"ip netns exec {NEAR} {EXAMPLES / 'blast'} eth0 {path} seconds={seconds} cpu=0 {words}")
+
+
+def received() -> int:
+    """Return the frames that the far port has received."""
+    return int(run(f"ip netns exec {FAR} cat /sys/class/net/eth0/statistics/rx_packets"))
+
+
+def frames() -> bool:
+    """Frames per second with nothing, an empty program and the watch, in turn."""
+    rates: dict[str, list[float]] = {"": [], "idle": [], "bins": [], "stamped": [], "flows": []}
+    counted, lost, differ = 0, 0, 0
+    for _ in range(5):
+        for what, own in rates.items():
+            before = received()
+            with hung(what, 2.6) as said:
+                blast(seconds=2.0)
+            passed = received() - before
+            own.append(passed / 2.0)
+            if len(said) == 6:
+                counted, lost = counted + int(said[1]), lost + int(said[5])
+                differ += passed - int(said[1])
+    medians = {what: statistics.median(own) for what, own in rates.items()}
+    cost = {
+        what: statistics.median(
+            [1e9 / mine - 1e9 / idle for mine, idle in zip(rates[what], rates["idle"], strict=True)]
+        )
+        for what in ("bins", "stamped", "flows")
+    }
+    print("  " + ", ".join(f"{what or 'nothing'} {fps / 1e6:.3f} Mpps" for what, fps in medians.items()))
+    print(f"  flows counted apart cost {cost['flows']:.0f} ns more a frame than an empty program")
+    print(f"  with the kernel's stamps, where other CPUs may take frames in, {cost['stamped']:.0f} ns")
+    return all(
+        (
+            verdict("bins at a rate, one core", f"{medians['bins'] / 1e6:.2f} Mpps (least {LEAST_FPS / 1e6}), "
+                    f"{counted} counted, {lost} lost, {differ} differ from the counter",
+                    held=medians["bins"] >= LEAST_FPS and lost == 0 and differ == 0),
+            verdict("cost beside an empty program", f"{cost['bins']:.1f} ns per frame (most {MOST_NS:.0f})",
+                    held=cost["bins"] <= MOST_NS),
+        )
+    )  # fmt: skip
+
+
+def stream(seconds: float, *options: str) -> float:
+    """Return what an iperf3 TCP stream carries [bit/s]: the client on one CPU, the server on the other."""
+    with serving(FAR, before=("taskset", "-c", "1")):
+        argv = ["taskset", "-c", "0", "iperf3", "-c", "198.18.0.2", "-t", str(seconds), "-J", *options]
+        done = subprocess.run(["ip", "netns", "exec", NEAR, *argv], capture_output=True, check=False)
+    return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
+
+
+def tcp() -> bool:
+    """A TCP stream with the watch and without, in turn."""
+    rates: dict[str, list[float]] = {"": [], "bins": []}
+    for turn in range(8):
+        for what in ("", "bins") if turn % 2 else ("bins", ""):
+            with hung(what, 4.4):
+                rates[what].append(stream(3))
+    plain, watched = (statistics.median(own) for own in rates.values())
+    cost = 1 - watched / plain
+    spread = (max(rates[""]) - min(rates[""])) / plain
+    return verdict(
+        "cost to a TCP stream", f"{cost * 100:+.1f} % of {plain / 1e9:.1f} Gbit/s (most 5 %; spread without it "
+        f"{spread * 100:.0f} %)", held=cost <= MOST_TCP_RATIO,
+    )  # fmt: skip
+
+
+def captured(path: Path, segment_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Read a capture (pcap, ns): times [ns, wall clock], frames and bytes of each packet as a wire would carry them."""
+    data = path.read_bytes()
+    assert struct.unpack_from("<I", data)[0] == 0xA1B23C4D, "a capture with stamps in ns"
+    rows, at = [], 24
+    while at + 16 <= len(data):
+        seconds, nanos, kept, length = struct.unpack_from("<IIII", data, at)
+        packet = data[at + 16 : at + 16 + kept]
+        header = 14 + (packet[14] & 15) * 4
+        header += (packet[header + 12] >> 4) * 4 if packet[12:14] == b"\x08\x00" and packet[23] == 6 else 8
+        payload = length - header
+        count = -(-payload // segment_bytes) if length > 1514 else 1
+        rows.append((seconds * 10**9 + nanos, count, length + (count - 1) * header))
+        at += 16 + kept
+    times, counts, sizes = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    return times, counts, sizes
+
+
+def watched_beside(
+    agent: Agent, send: Sender, path: Path
+) -> tuple[WatchedPoint, np.ndarray, np.ndarray, np.ndarray]:
+    """Watch and capture the same traffic; return the point, and number, frames and bytes of its windows."""
+    params = {
+        "id": "bench", "points": [{"netns": FAR, "interface": "eth0", "hook": "ingress"}],
+        "windows_ns": [WINDOW_NS], "train_gap_ns": 5000, "rates_bps": [10**9], "kept_bytes": 50_000_000,
+    }  # fmt: skip
+    argv = f"ip netns exec {FAR} tcpdump -i eth0 -Q in -s 96 -B 65536 -j host -w {path} --time-stamp-precision=nano -U"
+    with subprocess.Popen(argv.split(), stderr=subprocess.PIPE, text=True) as capture:
+        assert capture.stderr is not None
+        said = capture.stderr.readline()
+        while said and "listening" not in said:
+            said = capture.stderr.readline()
+        assert said, f"{argv}: it ended; is tcpdump installed?"
+        start_watch(agent, params)
+        send()
+        time.sleep(0.5)  # what is on the way arrives, and is captured
+        seen = stop_watch(agent, "bench").points[0]
+        time.sleep(1.5)  # the kernel gives a block that is not full after a second
+        capture.terminate()
+        said = capture.stderr.read()
+    assert "\n0 packets dropped" in f"\n{said}", said
+    found = unpack(read_windows(agent, "bench", (0, 0)))
+    close_watch(agent, "bench")
+    return seen, found.numbers, found.frames, found.bytes
+
+
+def windows() -> bool:
+    """Windows of 12 us beside an offline count of a capture, for every way to send."""
+    held = []
+    with open_agent() as agent, tempfile.TemporaryDirectory() as folder:
+        cases: list[tuple[str, str, Sender]] = [
+            ("iperf3, GSO on", "on", lambda: void(stream(1, "-b", "2G"))),
+            ("iperf3, GSO off", "off", lambda: void(stream(1, "-b", "1G"))),
+            ("AF_XDP", "on", lambda: blast("xdp", 1, rate=200_000)),
+            ("AF_PACKET past the qdisc", "on", lambda: blast("messages", 1, rate=100_000)),
+        ]
+        for name, offload, send in cases:
+            run(f"ip netns exec {NEAR} ethtool -K eth0 tso {offload} gso {offload}")
+            path = Path(folder) / "frames.pcap"
+            offset = time.time_ns() - time.monotonic_ns()
+            seen, *columns = watched_beside(agent, send, path)
+            held.append(compare(name, seen, columns, captured(path, 1448), offset))
+    return all(held)
+
+
+def void(_: float) -> None:
+    """Take a figure that nobody needs."""
+
+
+def compare(
+    name: str, seen: WatchedPoint, found: list[np.ndarray], capture: tuple[np.ndarray, ...], offset: int
+) -> bool:
+    """Compare windows with a capture: all frames and bytes, and each window but for frames at its very edge."""
+    numbers, counts, sizes = found
+    times, captured_frames, captured_bytes = capture
+    same = (int(counts.sum()), int(sizes.sum())) == (int(captured_frames.sum()), int(captured_bytes.sum()))
+    own = np.cumsum(counts)
+    ends = (numbers + 1) * WINDOW_NS
+    theirs = np.cumsum(captured_frames)
+    times = times - offset
+
+    def until(at: np.ndarray) -> np.ndarray:
+        place = np.searchsorted(times, at)
+        return np.where(place > 0, theirs[np.maximum(place - 1, 0)], 0)
+
+    equal = float(np.mean(until(ends) == own))
+    shift = next(
+        (ns for ns in (500, 1_000, 2_000, 5_000, 10_000, 20_000, SHIFT_NS)
+         if (until(ends - ns) <= own).all() and (own <= until(ends + ns)).all()), None,
+    )  # fmt: skip
+    said = (
+        f"{counts.sum()} frames, {sizes.sum()} B; captured {captured_frames.sum()}, {captured_bytes.sum()} B"
+    )
+    print(f"  {len(numbers)} windows with frames, {equal * 100:.2f} % end at the same frame, "
+          f"the others within {shift} ns; seen by {seen.by}")  # fmt: skip
+    return verdict(f"windows, {name}", said, held=same and shift is not None)
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    sections = {"frames": frames, "tcp": tcp, "windows": windows}
+    asked = sys.argv[1:] or list(sections)
+    argv = ["cargo", "build", "--release", "-q", "-p", "iolab-port", "--examples"]
+    subprocess.run(argv, cwd=ROOT, check=True)
+    with pair():
+        held = [sections[name]() for name in asked]
+    return int(not all(held))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

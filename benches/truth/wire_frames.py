@@ -1,0 +1,93 @@
+"""Small frames through a wire, as fast as they can be sent: a section of benches/truth/wire.py."""
+
+import json
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benches.harness.wire_path import (
+    APART,
+    DELAY,
+    NEAR,
+    counted,
+    inside,
+    sender,
+    thread_cpu_ns,
+    unaccounted,
+    verdict,
+    wired,
+)
+
+from iolab.agent.client import Agent
+
+LEAST_FPS = 0.9e6
+
+
+def frames(agent: Agent) -> bool:
+    """64 B as fast as they can be sent, through taps and through veth pairs: the generator is not what is measured.
+
+    A thread of the generator sends at most 0.8 Mpps into a veth pair with a program, so the last round floods it by
+    live frames alone, three times as many: what is not read is counted.
+    """
+    most_fps, missing = 0.0, 0
+    for carrier, more, path in (
+        ("taps", "mtu: 1500", "af_xdp"),
+        ("veth pairs", APART, "af_xdp"),
+        ("veth pairs", APART, None),
+    ):
+        with wired(agent, f"{{{DELAY}}}", more) as (site, measure), ExitStack() as stack:
+            if path is None:
+                offer: Callable[[], tuple[int, float]] = flood
+            else:
+                send = stack.enter_context(sender(agent, site, measure.model_copy(update={"path": path})))
+                offer = partial(offered, send)
+            rates = []
+            for _ in range(3):
+                before, began_ns = counted(agent)[0], thread_cpu_ns()
+                frames_offered, seconds = offer()
+                used_ns, way = thread_cpu_ns() - began_ns, counted(agent)[0].since(before)
+                rates.append(way.left_frames / seconds)
+                unread = frames_offered - way.arrived_frames
+                missing += abs(unaccounted(way)) + (abs(unread - way.unread_frames) if path is None else 0)
+                cost_ns = used_ns / max(1, way.left_frames)
+                late, mpps = way.late_frames / max(1, way.left_frames), frames_offered / seconds / 1e6
+                print(
+                    f"  {carrier}, {path or 'flood'}: {rates[-1] / 1e6:.3f} of {mpps:.2f} Mpps, "
+                    f"{cost_ns:.0f} ns of CPU a frame, {unread} not read, {late:.1%} late"
+                )
+        most_fps = max(most_fps, statistics.median(rates))
+    said = f"{most_fps / 1e6:.2f} Mpps (least {LEAST_FPS / 1e6}), {missing} unaccounted"
+    return verdict("64 B frames through 10 ms", said, held=most_fps >= LEAST_FPS and missing == 0)
+
+
+def offered(send: Callable[[float, float], dict[str, Any]]) -> tuple[int, float]:
+    """Have the generator send as fast as it can; return the frames that were offered, and for how long [s]."""
+    sent = send(1.6e6, 2)
+    return sent["offered_frames"], (sent["end_ns"] - sent["begin_ns"]) / 1e9
+
+
+def flood() -> tuple[int, float]:
+    """Send live frames as fast as they leave; return how many left, and for how long [s]."""
+    build = ["cargo", "build", "--release", "--quiet", "-p", "iolab-traffic", "--example", "paced"]
+    subprocess.run(build, check=True)
+    program = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "release/examples/paced"
+    before = sent_frames()
+    argv = ["ip", "netns", "exec", NEAR, str(program), "eth0", "bpf_live", "seconds=2", "cpu=0"]
+    subprocess.run(argv, check=True, capture_output=True)
+    time.sleep(0.3)  # what is on the way arrives
+    return sent_frames() - before, 2.0
+
+
+def sent_frames() -> int:
+    """Return the frames that the near interface has sent."""
+    with inside(NEAR):
+        shown = subprocess.run(
+            ["ip", "-j", "-s", "link", "show", "dev", "eth0"], capture_output=True, check=True
+        )
+    return int(json.loads(shown.stdout)[0]["stats64"]["tx"]["packets"])
