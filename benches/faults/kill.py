@@ -233,7 +233,11 @@ def digests(file: Path, disk: str) -> dict[str, str]:
     """Return what the neighbours hold, and which loop devices are on them or on volumes of the labs above."""
     held = subprocess.run(["sha256sum", str(file), disk], capture_output=True, text=True, check=False)
     loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True, check=False)
-    ours = [line for line in loops.stdout.splitlines() if f"iolab-{KILLED}" in line or str(file) in line]
+    ours = [
+        " ".join(line.split())
+        for line in loops.stdout.splitlines()
+        if f"iolab-{KILLED}" in line or str(file) in line
+    ]
     return {"neighbours": held.stdout, "loops": "\n".join(ours)}
 
 
