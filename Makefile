@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit lint format bench wheel requirements clean packages packages-storage packages-test
+.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit lint format stats bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,9 @@ lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layer
 format: $(BIN)/.iolab-dev  ## format both languages
 	@$(BIN)/ruff format -q
 	@cargo fmt --all
+
+stats: $(BIN)/.iolab-run  ## count the weight of the code base
+	@$(BIN)/python scripts/stats.py
 
 bench: setup $(BIN)/.iolab-dev  ## measure iolab itself; BENCH="cost/startup pacer" runs only those (hours without)
 	@$(BIN)/python -m benches $(BENCH)
