@@ -128,7 +128,7 @@ def describe_record(record: TrialRecord) -> str:
         return f"{name}: {format_bits_per_second(received.value)} received"
     if forwarded is not None:
         rate = format_frames_per_second(forwarded.value)
-        return f"{name}: {EN.at_least.format(figure=rate) if forwarded.limited_by else rate} forwarded"
+        return f"{name}: {EN.text('at_least', figure=rate) if forwarded.limited_by else rate} forwarded"
     rates = {one.quantity: one.value for one in record.result.metrics if one.name in DISK_RATES}
     if rates:
         from iolab.analysis.analyse import leading_metric  # slow to load: not before the first trial

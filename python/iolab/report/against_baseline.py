@@ -24,17 +24,19 @@ def under_load(
     timed = [name for name in measures if is_timed(analysis, name)]
     if len(timed) == len(measures):
         return
-    words = names.words.summary
+    words = names.words
     for measure in timed:
         estimates = list(analysis.estimates.by_metric[measure, ROUND_TRIP])
         changed = [_changed(one, estimates, baseline, names) for one in estimates]
         clauses = [text for text in changed if text][:MOST_CELLS]
         if clauses:
             metric = names.metric(ROUND_TRIP)
-            changes = names.words.wire.clauses.join(clauses)
+            changes = names.words.text("wire.clauses").join(clauses)
             yield (
                 measure,
-                words.under_load.format(measure=names.measure(measure), metric=metric, changes=changes),
+                words.text(
+                    "summary.under_load", measure=names.measure(measure), metric=metric, changes=changes
+                ),
             )
 
 
@@ -58,22 +60,25 @@ def phases(
             if len(cells) > 1:
                 by = numbers.scale(of.name, cells[0].unit, [one.mean for one in cells])
                 texts = [_phase_cell(one, by, baseline, names) for one in cells[:MOST_CELLS]]
-                listed = names.words.wire.clauses.join(texts)
+                listed = names.words.text("wire.clauses").join(texts)
                 yield (
                     measure,
-                    names.words.summary.phase.format(
-                        measure=names.measure(measure), phase=names.component(of.dimensions), cells=listed
+                    names.words.text(
+                        "summary.phase",
+                        measure=names.measure(measure),
+                        phase=names.component(of.dimensions),
+                        cells=listed,
                     ),
                 )
 
 
 def _phase_cell(one: Estimate, by: numbers.Scale, baseline: Mapping[str, str], names: Names) -> str:
-    words = names.words.summary
+    words = names.words
     value = _written(one, by, names)
     if one.ratio is None or is_baseline(one.cell, baseline):
-        return words.phase_cell.format(cell=names.cell(one.cell), value=value)
+        return words.text("summary.phase_cell", cell=names.cell(one.cell), value=value)
     change = numbers.change(one.ratio, one.ratio_ci, names.words)
-    return words.phase_cell_changed.format(cell=names.cell(one.cell), value=value, change=change)
+    return words.text("summary.phase_cell_changed", cell=names.cell(one.cell), value=value, change=change)
 
 
 def _written(one: Estimate, by: numbers.Scale, names: Names) -> str:
@@ -98,8 +103,12 @@ def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str
     value, value_there = (_written(each, by, names) for each in (one, below))
     own = {name: label for name, label in one.cell.items() if name in touched}
     rest = names.cell(one.cell, without=touched)
-    words = names.words.summary
-    sentence = words.under_load_cell if one.ratio is not None else words.under_load_cell_alone
+    words = names.words
+    sentence = (
+        words.text("summary.under_load_cell")
+        if one.ratio is not None
+        else words.text("summary.under_load_cell_alone")
+    )
     return sentence.format(
         cell=f"{rest}: " if rest else "",
         level=names.cell(own),

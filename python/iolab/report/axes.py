@@ -93,9 +93,13 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words, *, mar
         "strokeDash": _series([[int(part) for part in each.dash.split()] or [1, 0] for each in lines])
     }
     shape: Spec = {"shape": _series([each.shape for each in lines])}
-    common, told = (("name:N", " "), ("at:N", across.title)), words.charts
-    trial: Spec = {"tooltip": tips(*common, ("text:N", told.trial), ("block:Q", told.block))}
-    mean: Spec = {"tooltip": tips(*common, ("text:N", told.mean), ("interval:N", "95 %"))}
+    common = (("name:N", " "), ("at:N", across.title))
+    trial: Spec = {
+        "tooltip": tips(
+            *common, ("text:N", words.text("charts.trial")), ("block:Q", words.text("charts.block"))
+        )
+    }
+    mean: Spec = {"tooltip": tips(*common, ("text:N", words.text("charts.mean")), ("interval:N", "95 %"))}
     return write([
         *(_marks(along) if marked else ()),
         layer("reference", "line", {**up("value"), "detail": column("series:N")},

@@ -106,10 +106,10 @@ def _panel(
         means.append(_mean(label, estimate, drawn))
         own = trials.get((estimate.measure, cell_key(estimate.cell)), ())
         points += panels.points(label, estimate, own, drawn.by, names.words)
-    words = names.words.charts
-    listed = "; ".join(words.cell.format(cell=row["row"], mean=row["text"]) for row in means)
+    words = names.words
+    listed = "; ".join(words.text("charts.cell", cell=row["row"], mean=row["text"]) for row in means)
     measure, metric = names.measure(group[0].measure), names.metric(group[0].metric)
-    described = words.alt.format(measure=measure, metric=metric, cells=listed)
+    described = words.text("charts.alt", measure=measure, metric=metric, cells=listed)
     inner = " · ".join(names.factor(factor) for factor in drawn.inner)
     data = {"points": points, "means": means}
     return Panel(names.cell(outer), data, len(means) * ROW_HEIGHT, inner, described)
@@ -118,7 +118,7 @@ def _panel(
 def _label(estimate: Estimate, drawn: _Drawing) -> dict[str, str]:
     """A row's name, and a short one for narrow screens, where the panel's head names the factors."""
     cell = {factor: estimate.cell[factor] for factor in drawn.inner if factor in estimate.cell}
-    long = drawn.names.cell(cell) or drawn.names.words.charts.everything
+    long = drawn.names.cell(cell) or drawn.names.words.text("charts.everything")
     return {"row": long, "short": drawn.names.bare(cell, drawn.inner) or long}
 
 
@@ -127,7 +127,7 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
     decimals = numbers.estimate_decimals(estimate, by)
     reference = is_baseline(estimate.cell, drawn.run.plan.baseline)
     baseline = drawn.baselines.get(_free(estimate.cell, drawn.run)) if estimate.ratio is not None else None
-    change = words.table.baseline if reference else numbers.change(estimate.ratio, None, words)
+    change = words.text("table.baseline") if reference else numbers.change(estimate.ratio, None, words)
     return {
         **label,
         "mean": finite(estimate.mean * by.factor),
@@ -144,7 +144,7 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
 
 
 def _spec(title: str, domain: tuple[float, float], names: Names) -> str:
-    words = names.words.charts
+    words = names.words
     row: Spec = column(
         "row:N", sort=None, title=None, scale={"type": "band", "paddingInner": 0, "paddingOuter": 0}
     )
@@ -154,8 +154,15 @@ def _spec(title: str, domain: tuple[float, float], names: Names) -> str:
     def across(name: str) -> Spec:
         return column(f"{name}:Q", scale={"domain": domain, "nice": False, "zero": False}, title=title)
 
-    trial = tips(("row:N", " "), ("text:N", words.trial), ("block:Q", words.block))
-    mean = tips(("row:N", " "), ("text:N", words.mean), ("interval:N", "95 %"), ("change:N", words.baseline))
+    trial = tips(
+        ("row:N", " "), ("text:N", words.text("charts.trial")), ("block:Q", words.text("charts.block"))
+    )
+    mean = tips(
+        ("row:N", " "),
+        ("text:N", words.text("charts.mean")),
+        ("interval:N", "95 %"),
+        ("change:N", words.text("charts.baseline")),
+    )
     every: Spec = {
         "x": across("value"),
         "yOffset": column("block:O", scale={"range": [9, ROW_HEIGHT - 9]}),

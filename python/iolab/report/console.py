@@ -63,7 +63,7 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
             parts += _grid(grid, words)
     for found in analysis.forwarding:
         if found.cells:
-            caption = words.packets.verdicts.format(measure=named.measure(found.measure))
+            caption = words.text("packets.verdicts", measure=named.measure(found.measure))
             parts += ["", Text(caption, style="bold")]
             parts += [Text(line) for line in packets.cell_lines(found, named, MOST_CELLS)]
     parts += [
@@ -142,8 +142,8 @@ class _Fitting:
 def _left_out(heads: Sequence[str], words: Words) -> Iterator[Text]:
     """Say which columns are not shown, if any: nobody shall take them for not measured."""
     if heads:
-        names = words.comma.join(head.partition("\n")[0].partition(" [")[0].strip() for head in heads)
-        yield Text(words.table.left_out.format(columns=names), style="dim")
+        names = words.listed(head.partition("\n")[0].partition(" [")[0].strip() for head in heads)
+        yield Text(words.text("table.left_out", columns=names), style="dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +173,23 @@ def _table(written: tables.ResultTable, words: Words, parts: _Parts) -> Table:
 
 
 def _columns(written: tables.ResultTable, words: Words, parts: _Parts) -> Iterator[tuple[str, Sequence[str]]]:
-    text, rows = words.table, written.rows
+    rows = written.rows
     room = "  " if any(row.marked for row in rows) else ""
     means = _aligned([row.mean for row in rows])
     marks = [f" {tables.MARK}" if row.marked else room for row in rows]
-    yield _head(text.mean, written.unit), [mean + mark for mean, mark in zip(means, marks, strict=True)]
+    yield (
+        _head(words.text("table.mean"), written.unit),
+        [mean + mark for mean, mark in zip(means, marks, strict=True)],
+    )
     if parts.extremes:
-        yield text.min, _aligned([row.min for row in rows])
-        yield text.max, _aligned([row.max for row in rows])
+        yield words.text("table.min"), _aligned([row.min for row in rows])
+        yield words.text("table.max"), _aligned([row.max for row in rows])
     if written.with_ci and parts.ci:
-        yield text.interval, [row.ci for row in rows]
+        yield words.text("table.interval"), [row.ci for row in rows]
     yield from ((name.replace(" [", "\n["), column) for name, column in written.side[: parts.side])
-    yield text.n, [row.n for row in rows]
+    yield words.text("table.n"), [row.n for row in rows]
     if written.with_change:
-        yield text.change, [row.change for row in rows]
+        yield words.text("table.change"), [row.change for row in rows]
 
 
 def _head(name: str, unit: str) -> str:
@@ -203,7 +206,8 @@ def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[Renderab
     trials = sentences.counted(run.trials)
     lines = []
     for warning in troubles.warnings(trials):
-        text = words.trouble.warning.format(
+        text = words.text(
+            "trouble.warning",
             code=warning.code,
             count=warning.count,
             total=len(trials),
@@ -214,16 +218,17 @@ def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[Renderab
     lost = troubles.lost(trials)
     lines += [_lost(each, named) for each in lost[:MOST_LOST]]
     if len(lost) > MOST_LOST:
-        lines.append(words.trouble.left_out.format(count=len(lost) - MOST_LOST))
+        lines.append(words.text("trouble.left_out", count=len(lost) - MOST_LOST))
     return ["", *(Text(line, style="yellow") for line in lines)] if lines else []
 
 
 def _lost(lost: troubles.LostTrials, named: Names) -> str:
-    words = named.words.trouble
+    words = named.words
     where = (named.measure(lost.measure), named.cell(lost.cell))
-    return words.terminal_trial.format(
-        status=getattr(words, lost.status.value),
-        where=named.words.comma.join(filter(None, where)),
+    return words.text(
+        "trouble.terminal_trial",
+        status=words.name("trouble.statuses", lost.status),
+        where=named.words.listed(filter(None, where)),
         count=len(lost.blocks),
         reason=named.words.said.say_any(lost.reason),
     )

@@ -41,12 +41,12 @@ def cell_count(found: Forwarding) -> int:
 
 
 def _charts(curves: Sequence[Curve], found: Forwarding, names: Names) -> list[Chart]:
-    text = names.words.packets
+    words = names.words
     wanted = (
-        (text.curve_rates, _named(curves, RATES)),
-        (text.curve_loss, _named(curves, LOSSES)),
-        (text.curve_cpu, _busiest(curves)),
-        (text.curve_latency, _named(curves, LATENCIES)),
+        (words.text("packets.curve_rates"), _named(curves, RATES)),
+        (words.text("packets.curve_loss"), _named(curves, LOSSES)),
+        (words.text("packets.curve_cpu"), _busiest(curves)),
+        (words.text("packets.curve_latency"), _named(curves, LATENCIES)),
     )
     return [_chart(title, own, found, names) for title, own in wanted if own]
 
@@ -70,13 +70,15 @@ def _measures(curve: Curve) -> bool:
 
 
 def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names) -> Chart:
-    text = names.words.packets
+    words = names.words
     by = numbers.scale(
         curves[0].metric.name, curves[0].unit, [point.median for curve in curves for point in curve.points]
     )
     lines = tuple(axes.line(_name(curve, names), index, index) for index, curve in enumerate(curves))
     shares = sorted({_percent(point) for curve in curves for point in curve.points})
-    across = axes.Across(text.load_axis, {f"{share:g}": share for share in shares}, log=False)
+    across = axes.Across(
+        words.text("packets.load_axis"), {f"{share:g}": share for share in shares}, log=False
+    )
     values = [value * by.factor for curve in curves for point in curve.points for value in point.values]
     latency = curves[0].metric.name in LATENCIES
     bounds = domain(values) if latency else (0.0, max([*values, 1e-9]) * 1.06)
@@ -89,7 +91,7 @@ def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names)
     ends = "; ".join(_ends(line, curve, by, names) for line, curve in zip(lines, curves, strict=True))
     means, points = _rows(curves, lines, by, names)
     data = {"points": points, "means": means, "reference": []}
-    alt = text.curve_alt.format(title=title, cell=cell, lines=ends)
+    alt = words.text("packets.curve_alt", title=title, cell=cell, lines=ends)
     return Chart(
         title=head(title, by.unit, names.words),
         spec=axes.spec(across, upward, lines, names.words),
@@ -106,7 +108,7 @@ def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names)
 
 def _name(curve: Curve, names: Names) -> str:
     if curve.metric == Quantity("host_cpu_ratio"):
-        return names.words.packets.whole_host
+        return names.words.text("packets.whole_host")
     return names.component(curve.metric.dimensions) or names.metric(curve.metric)
 
 
@@ -144,7 +146,8 @@ def _quantity(value: float, by: numbers.Scale, names: Names) -> str:
 
 def _ends(line: Line, curve: Curve, by: numbers.Scale, names: Names) -> str:
     first, last = curve.points[0], curve.points[-1]
-    return names.words.charts.line.format(
+    return names.words.text(
+        "charts.line",
         line=line.name,
         first=_quantity(first.median, by, names),
         at_first=load(first.load_ratio),

@@ -41,28 +41,28 @@ class LabDrawing:
 
 def draw(seen: Picture, names: Names) -> LabDrawing:
     """Draw the lab, and say the same in sentences."""
-    words = names.words.lab
+    words = names.words
     listed = [_link_text(line, names) for line in seen.lines]
     texts = (*(_machine_text(box, names) for box in seen.boxes), *listed)
-    alt = words.alt.format(
-        machines=names.words.comma.join(box.name for box in seen.boxes), links="; ".join(listed)
+    alt = words.text(
+        "lab.alt", machines=names.words.listed(box.name for box in seen.boxes), links="; ".join(listed)
     )
     if len(seen.boxes) > MOST_MACHINES or len(seen.lines) > MOST_MACHINES * 2:
-        return LabDrawing("", words.too_many.format(count=len(seen.boxes)), texts, alt)
+        return LabDrawing("", words.text("lab.too_many", count=len(seen.boxes)), texts, alt)
     return LabDrawing(render(seen, alt) if seen.boxes else "", "", texts, alt)
 
 
 def _machine_text(box: Box, names: Names) -> str:
-    words = names.words.lab
+    words = names.words
     if box.parent is None:
-        return words.machine.format(name=box.name, kind=box.kind)
-    return words.machine_on.format(name=box.name, kind=box.kind, parent=box.parent)
+        return words.text("lab.machine", name=box.name, kind=box.kind)
+    return words.text("lab.machine_on", name=box.name, kind=box.kind, parent=box.parent)
 
 
 def _link_text(line: Line, names: Names) -> str:
     ends = " — ".join(" ".join(filter(None, (_end(port), port.address))) for port in line.ports)
-    return names.words.lab.link.format(
-        name=line.name, ends=ends, attributes=names.words.comma.join(line.attributes)
+    return names.words.text(
+        "lab.link", name=line.name, ends=ends, attributes=names.words.listed(line.attributes)
     )
 
 

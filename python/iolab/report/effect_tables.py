@@ -46,7 +46,7 @@ def _effect(effect: Effect, names: Names) -> EffectRow:
     change = numbers.change(effect.ratio, effect.ci, words)
     return EffectRow(
         measure=names.measure(effect.measure),
-        level=words.table.interaction.format(levels=levels) if len(effect.levels) > 1 else levels,
+        level=words.text("table.interaction", levels=levels) if len(effect.levels) > 1 else levels,
         reference=names.cell(effect.reference),
         change=numbers.judged(change, effect.ratio, better, words),
         p_value=numbers.p_value(effect.p_value, words),

@@ -40,7 +40,7 @@ def entries(facts: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
 def _fact(key: str, value: object, words: Words, depth: int) -> Fact:
     ending = next((each for each in _UNITS if key.endswith(each)), "")
     plain = key.removesuffix(ending)
-    name = words.facts.get(key, plain.replace("_", " ") if depth == 0 or ending else plain)
+    name = words.name("facts", key, plain.replace("_", " ") if depth == 0 or ending else plain)
     if (
         depth
         and isinstance(value, Mapping)
@@ -58,9 +58,9 @@ def _fact(key: str, value: object, words: Words, depth: int) -> Fact:
 
 def _switches(value: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
     """Which of many switches are on and which off, e.g. an interface's offloads: two lines instead of fifty."""
-    states = ((words.on, True), (words.off, False))
+    states = ((words.text("on"), True), (words.text("off"), False))
     found = [(name, [key for key, each in value.items() if each is state]) for name, state in states]
-    return tuple(Fact(name, words.comma.join(keys)) for name, keys in found if keys)
+    return tuple(Fact(name, words.listed(keys)) for name, keys in found if keys)
 
 
 def _inner(value: object) -> Iterator[tuple[str, object]]:
@@ -98,10 +98,10 @@ def _text(value: object, words: Words) -> str:
         case Mapping() if not value:
             return ""
         case bool():
-            return words.yes if value else words.no
+            return words.text("yes") if value else words.text("no")
         case float():
             return f"{value:g}"
         case list() | tuple():
-            return words.comma.join(_text(each, words) for each in value)
+            return words.listed(_text(each, words) for each in value)
         case _:
             return str(value)

@@ -67,13 +67,13 @@ def in_effect_grid(trials: Sequence[TrialRecord], named: Names) -> Grid | None:
     found = values(trials)
     if not found:
         return None
-    words = named.words.in_effect
+    words = named.words
     several = len({each.measure for each in found}) > 1
     differ = any(each.cells for each in found)
     rows: list[tuple[str, ...]] = [
         (
             *((named.measure(each.measure),) if several else ()),
-            words.settings.get(each.setting, each.setting),
+            words.name("in_effect.settings", each.setting),
             each.value,
             _listed(each.places, MOST_PLACES, named),
             *((_listed([named.cell(cell) for cell in each.cells], MOST_CELLS, named),) if differ else ()),
@@ -81,34 +81,37 @@ def in_effect_grid(trials: Sequence[TrialRecord], named: Names) -> Grid | None:
         for each in found
     ]
     heads = (
-        *((named.words.table.measure,) if several else ()),
-        words.setting,
-        words.value,
-        words.where,
-        *((words.cells,) if differ else ()),
+        *((named.words.text("table.measure"),) if several else ()),
+        *words.each("in_effect.setting", "in_effect.value", "in_effect.where"),
+        *((words.text("in_effect.cells"),) if differ else ()),
     )
     return Grid(
-        caption=words.heading, heads=heads, rows=tuple(rows), labels=len(heads), prose=True, folded=True
+        caption=words.text("in_effect.heading"),
+        heads=heads,
+        rows=tuple(rows),
+        labels=len(heads),
+        prose=True,
+        folded=True,
     )
 
 
 def _listed(items: Sequence[str], most: int, named: Names) -> str:
-    shown = named.words.comma.join(items[:most])
+    shown = named.words.listed(items[:most])
     more = len(items) - most
-    return shown if more <= 0 else named.words.in_effect.more.format(shown=shown, more=more)
+    return shown if more <= 0 else named.words.text("in_effect.more", shown=shown, more=more)
 
 
 def short_lines(trials: Sequence[TrialRecord], named: Names, settings: Collection[str]) -> Iterator[str]:
     """Yield what was in effect of some settings as a line for each; measures that had the same are named together."""
-    words, comma = named.words.in_effect, named.words.comma
+    words = named.words
     found = [one for one in values(trials) if one.setting in settings]
     alike: dict[tuple[str, str, str], dict[str, None]] = {}
     for each in found:
         where = _listed(each.places, MOST_PLACES, named)
         if len(each.cells) == 1:
-            where = words.in_cell.format(where=where, cell=named.cell(each.cells[0]))
+            where = words.text("in_effect.in_cell", where=where, cell=named.cell(each.cells[0]))
         elif each.cells:
-            where = words.in_cells.format(where=where, count=len(each.cells))
+            where = words.text("in_effect.in_cells", where=where, count=len(each.cells))
         alike.setdefault((each.setting, each.value, where), {})[named.measure(each.measure)] = None
     every = {named.measure(each.measure) for each in found}
     lines: dict[str, list[str]] = {}
@@ -116,8 +119,10 @@ def short_lines(trials: Sequence[TrialRecord], named: Names, settings: Collectio
         about = (
             where
             if every <= set(measures)
-            else words.of_measures.format(measures=comma.join(measures), where=where)
+            else words.text("in_effect.of_measures", measures=words.listed(measures), where=where)
         )
-        lines.setdefault(setting, []).append(words.at.format(value=value, where=about))
+        lines.setdefault(setting, []).append(words.text("in_effect.at", value=value, where=about))
     for setting, texts in lines.items():
-        yield words.line.format(setting=words.settings.get(setting, setting), values="; ".join(texts))
+        yield words.text(
+            "in_effect.line", setting=words.name("in_effect.settings", setting), values="; ".join(texts)
+        )

@@ -14,15 +14,18 @@ def without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
     lacking = sum(each.ratio is None for each in shown.estimates)
     apart = dict.fromkeys(each.apart for each in shown.estimates if each.apart)
     if apart:
-        table = names.words.table
-        reasons = names.words.comma.join(table.incomparable_names.get(code, code) for code in apart)
-        return [table.incomparable.format(count=lacking, total=len(shown.estimates), reasons=reasons)]
+        words = names.words
+        reasons = names.words.listed(words.name("table.incomparable_names", code) for code in apart)
+        return [words.text("table.incomparable", count=lacking, total=len(shown.estimates), reasons=reasons)]
     if not baseline or not lacking:
         return []
     fixed = run.plan.fixed()
     elsewhere = {factor: label for factor, label in baseline.items() if fixed.get(factor, label) != label}
     if elsewhere:
-        text, levels = names.words.table.baseline_elsewhere, replace(names, fixed=frozenset()).cell(elsewhere)
+        text, levels = (
+            names.words.text("table.baseline_elsewhere"),
+            replace(names, fixed=frozenset()).cell(elsewhere),
+        )
         return [text.format(count=lacking, total=len(shown.estimates), levels=levels)]
-    text = names.words.table.no_baseline
+    text = names.words.text("table.no_baseline")
     return [text.format(count=lacking, total=len(shown.estimates), baseline=names.cell(baseline))]

@@ -79,14 +79,23 @@ def _figures_grid(
         _Entry(each.cell, each.levels, each.statistic, _figure(each, by, names), len(each.values))
         for each in figures
     ]
-    titles = words.published.statistics
-    heads: dict[str, str] = {each.statistic: head(titles[each.statistic], by.unit, words) for each in figures}
+    heads: dict[str, str] = {
+        each.statistic: head(words.name("published.statistics", each.statistic), by.unit, words)
+        for each in figures
+    }
     lacking = sum(each.left_out for each in figures if each.statistic == first.statistic)
-    notes: tuple[str, ...] = (words.table.levels_left_out.format(count=lacking),) if lacking else ()
+    notes: tuple[str, ...] = (words.text("table.levels_left_out", count=lacking),) if lacking else ()
     notes += (_not_summed(lost, names),) if lost else ()
-    caption = words.table.levels_caption.format(**_places(figures, names))
+    caption = words.text("table.levels_caption", **_places(figures, names))
     return _grid(
-        caption, heads, entries, (words.table.levels_note, *notes), run, names, most, folded=_folded(first)
+        caption,
+        heads,
+        entries,
+        (words.text("table.levels_note"), *notes),
+        run,
+        names,
+        most,
+        folded=_folded(first),
     )
 
 
@@ -102,38 +111,52 @@ def _not_summed(lost: Sequence[LevelsLeftOut], names: Names) -> str:
     """Name the cells that the table does not have, each with the levels of which there is something."""
     words = names.words
     cells = [
-        words.table.levels_cell.format(
-            cell=names.cell(one.cell) or names.measure(one.measure), levels=words.comma.join(one.levels)
+        words.text(
+            "table.levels_cell",
+            cell=names.cell(one.cell) or names.measure(one.measure),
+            levels=words.listed(one.levels),
         )
         for one in lost
     ]
     more = len(cells) - MOST_NAMED
-    listed = words.wire.clauses.join(cells[:MOST_NAMED])
-    return words.table.levels_cells_left_out.format(
-        count=len(cells), cells=listed, more=words.table.levels_more.format(count=more) if more > 0 else ""
+    listed = words.text("wire.clauses").join(cells[:MOST_NAMED])
+    return words.text(
+        "table.levels_cells_left_out",
+        count=len(cells),
+        cells=listed,
+        more=words.text("table.levels_more", count=more) if more > 0 else "",
     )
 
 
 def _ratios_grid(ratios: Sequence[LevelsRatio], run: StoredRun, names: Names, most: int) -> Grid:
     words, first = names.words, ratios[0]
     entries = [_Entry(each.cell, each.levels, each.statistic, _ratio(each, names), each.n) for each in ratios]
-    heads: dict[str, str] = {each.statistic: words.published.statistics[each.statistic] for each in ratios}
+    heads: dict[str, str] = {
+        each.statistic: words.name("published.statistics", each.statistic) for each in ratios
+    }
     between = first.between
     above, below = (names.level(between.factor, label) for label in (between.above, between.below))
-    caption = words.table.levels_ratio_caption.format(above=above, below=below, **_places(ratios, names))
+    caption = words.text("table.levels_ratio_caption", above=above, below=below, **_places(ratios, names))
     return _grid(
-        caption, heads, entries, (words.table.levels_ratio_note,), run, names, most, folded=_folded(first)
+        caption,
+        heads,
+        entries,
+        (words.text("table.levels_ratio_note"),),
+        run,
+        names,
+        most,
+        folded=_folded(first),
     )
 
 
 def _ratio(each: LevelsRatio, names: Names) -> str:
     if each.ratio is None:
-        return names.words.table.incomparable_names[LOWER_BOUND]
+        return names.words.name("table.incomparable_names", LOWER_BOUND)
     if each.ci is None:
         return numbers.fixed(each.ratio, 2)
     decimals = max(2, numbers.decimals_measured((each.ci.high - each.ci.low) / 2, each.ratio))
     low, high = (numbers.fixed(end, decimals) for end in (each.ci.low, each.ci.high))
-    return f"{numbers.fixed(each.ratio, decimals)} {names.words.interval.format(low=low, high=high)}"
+    return f"{numbers.fixed(each.ratio, decimals)} {names.words.text('interval', low=low, high=high)}"
 
 
 def _folded(each: LevelsFigure | LevelsRatio) -> bool:
@@ -145,11 +168,11 @@ def _places(found: Sequence[LevelsFigure] | Sequence[LevelsRatio], names: Names)
     """Say once what all figures are over; where they differ, the table has a column for it."""
     first, levels = found[0], {each.levels for each in found}
     over = names.factor(first.over)
-    alike = names.words.comma.join(first.levels)
+    alike = names.words.listed(first.levels)
     return {
         "measure": names.measure(first.measure),
         "metric": names.metric(first.metric),
-        "over": names.words.level.format(factor=over, level=alike) if len(levels) == 1 else over,
+        "over": names.words.text("level", factor=over, level=alike) if len(levels) == 1 else over,
     }
 
 
@@ -173,13 +196,13 @@ def _grid(
     rows = []
     for cell in run.plan.in_order(cells.values())[:most]:
         own = [known[cell_key(cell), statistic] for statistic in heads]
-        over = (words.comma.join(own[0].levels),) if apart else ()
+        over = (words.listed(own[0].levels),) if apart else ()
         texts = (each.text for each in own)
         rows.append((*(cell.get(factor, "") for factor in factors), *over, *texts, str(own[0].n)))
-    labels = (*map(names.factor, factors), *((words.table.levels_over,) if apart else ()))
+    labels = (*map(names.factor, factors), *((words.text("table.levels_over"),) if apart else ()))
     return Grid(
         caption=caption,
-        heads=(*labels, *heads.values(), words.table.blocks),
+        heads=(*labels, *heads.values(), words.text("table.blocks")),
         rows=tuple(rows),
         labels=len(labels),
         folded=folded,

@@ -72,7 +72,7 @@ def chart(
     title = numbers.directed(title, shown.estimates[0].better, names.words)
     values = [value * by.factor for each in estimates for value in (*each.values, *ends(each))]
     upward = axes.up(title, values, _room(values, [limit * by.factor for limit in (limits or {}).values()]))
-    axis = names.words.charts.axes.get(sweep.factor.rpartition(".")[2]) or names.factor(sweep.factor)
+    axis = names.words.name("charts.axes", sweep.factor.rpartition(".")[2], names.factor(sweep.factor))
     across = axes.Across(axis, sweep.positions, sweep.log)
     inside: list[Row] = [{"x": place, "name": name} for place, name in marks if _within(place, sweep)]
     drawn = tuple(
@@ -150,7 +150,7 @@ def _lines(
         cell = dict(key)
         levels = [places[factor][cell.get(factor)] for factor in layout.series]
         ordered = {factor: cell[factor] for factor in layout.series if factor in cell}
-        name = names.cell(ordered) or names.words.charts.everything
+        name = names.cell(ordered) or names.words.text("charts.everything")
         lines.append(axes.line(name, levels[0] if levels else 0, levels[-1] if levels else 0))
     return tuple(lines)
 
@@ -204,16 +204,20 @@ def _mean(estimate: Estimate, by: numbers.Scale, names: Names) -> Row:
 
 def _described(group: Sequence[Estimate], means: Sequence[Row], lines: Sequence[Line], names: Names) -> str:
     """Each line by its ends."""
-    words = names.words.charts
+    words = names.words
     listed = []
     for index, each in enumerate(lines):
         own = [row for row in means if row["series"] == str(index)]
         if own:
             listed.append(
-                words.line.format(
-                    line=each.name, first=own[0]["text"], at_first=own[0]["at"], last=own[-1]["text"],
+                words.text(
+                    "charts.line",
+                    line=each.name,
+                    first=own[0]["text"],
+                    at_first=own[0]["at"],
+                    last=own[-1]["text"],
                     at_last=own[-1]["at"],
                 )
-            )  # fmt: skip
+            )
     measure, metric = names.measure(group[0].measure), names.metric(group[0].metric)
-    return words.alt.format(measure=measure, metric=metric, cells="; ".join(listed))
+    return words.text("charts.alt", measure=measure, metric=metric, cells="; ".join(listed))

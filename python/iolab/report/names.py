@@ -33,7 +33,7 @@ class Names:
 
     def level(self, factor: str, label: str) -> str:
         """Name a level so that it can stand alone: 'MTU 9000', 'one-way', 'offload off'."""
-        speaks = "." not in factor or factor.rpartition(".")[2] in self.words.speaking
+        speaks = "." not in factor or factor.rpartition(".")[2] in self.words.terms("speaking")
         if speaks and not _ABSTRACT.fullmatch(label):
             return label
         return self._level(factor, label)
@@ -48,12 +48,12 @@ class Names:
         name = self.factor(factor)
         if label.casefold().startswith(name.casefold()):
             return label
-        return self.words.level.format(factor=name, level=label)
+        return self.words.text("level", factor=name, level=label)
 
     def cell(self, cell: Mapping[str, str], without: Collection[str] = ()) -> str:
         """Name a cell by those of its levels that tell it from others."""
         left_out = {*without, *self.fixed}
-        return self.words.comma.join(
+        return self.words.listed(
             self.level(factor, label) for factor, label in cell.items() if factor not in left_out
         )
 
@@ -63,7 +63,7 @@ class Names:
 
     def measure(self, name: str) -> str:
         """Name a measure, in its customary spelling where there is one."""
-        return self.words.measures.get(name, name)
+        return self.words.name("measures", name)
 
     def measured(self, measure: str, of: Quantity) -> str:
         """Name a metric of a measure; a measure called by a word of the metric has no name of its own there."""
@@ -72,14 +72,13 @@ class Names:
 
     def metric(self, of: Quantity) -> str:
         """Name a metric, with what it is about: latency p99 at 50 %, received near → far."""
-        known = self.words.metrics.get(of.name)
-        name = known.name if known is not None else of.name
+        name = self.words.find(f"metrics.{of.name}.name") or of.name
         load_ratio = of.dimensions.load_ratio
         component = self.component(replace(of.dimensions, load_ratio=None))
         if load_ratio is None:
             return f"{name} {component}".rstrip()
-        text = self.words.packets.at_load_of if component else self.words.packets.at_load
-        return text.format(metric=name, load=load(load_ratio), component=component)
+        key = "packets.at_load_of" if component else "packets.at_load"
+        return self.words.text(key, metric=name, load=load(load_ratio), component=component)
 
     def component(self, about: Dimensions) -> str:
         """Name what a metric is about: near → far, cpu1, generator tester.p0, dut vCPU 0; empty: the whole."""
@@ -104,8 +103,7 @@ class Names:
 
     def definition(self, name: str) -> str | None:
         """Say in one line what a metric means; None where it is not known here."""
-        known = self.words.metrics.get(name)
-        return known.definition if known is not None else None
+        return self.words.find(f"metrics.{name}.definition")
 
 
 def load(ratio: float) -> str:
@@ -137,5 +135,5 @@ def _tail(factor: str, parts: int, words: Words) -> str:
     path = factor.split(".")
     if len(path) == 1:
         return factor
-    last = words.factors.get(path[-1], path[-1].replace("_", " "))
+    last = words.name("factors", path[-1], path[-1].replace("_", " "))
     return " ".join([*path[-parts:-1], last])

@@ -140,23 +140,23 @@ def trial_decimals(value: float, by: Scale, decimals: int) -> int:
 def figure(value: float | None, by: Scale, decimals: int, words: Words) -> str:
     """One figure without its unit."""
     if value is None or not math.isfinite(value):
-        return words.none
+        return words.text("none")
     return fixed(value * by.factor, decimals)
 
 
 def quantity(value: float | None, by: Scale, decimals: int, words: Words) -> str:
     """One figure with its unit."""
     text = figure(value, by, decimals, words)
-    return f"{text}{NBSP}{by.unit}" if by.unit and text != words.none else text
+    return f"{text}{NBSP}{by.unit}" if by.unit and text != words.text("none") else text
 
 
 def interval(ci: Interval | None, by: Scale, words: Words) -> str:
     """An interval in the shown unit, with as many digits as its width deserves."""
     if ci is None:
-        return words.none
+        return words.text("none")
     decimals = decimals_for((ci.high - ci.low) / 2 * by.factor, max(abs(ci.low), abs(ci.high)) * by.factor)
     low, high = figure(ci.low, by, decimals, words), figure(ci.high, by, decimals, words)
-    return words.interval.format(low=low, high=high)
+    return words.text("interval", low=low, high=high)
 
 
 def percent(ratio: float, decimals: int | None = None) -> str:
@@ -170,7 +170,7 @@ def percent(ratio: float, decimals: int | None = None) -> str:
 
 def at_least(text: str, bounded: bool, words: Words) -> str:
     """Mark a figure that is only a lower bound: ≥ 99.5."""
-    return words.at_least.format(figure=text) if bounded and text != words.none else text
+    return words.text("at_least", figure=text) if bounded and text != words.text("none") else text
 
 
 def mean(estimate: Estimate, by: Scale, words: Words) -> str:
@@ -182,7 +182,7 @@ def mean(estimate: Estimate, by: Scale, words: Words) -> str:
 def change(ratio: float | None, ci: Interval | None, words: Words) -> str:
     """A ratio as a percent change with its sign, and its interval where there is one: +41 % [38, 44]."""
     if ratio is None or not math.isfinite(ratio):
-        return words.none
+        return words.text("none")
     percent_change = (ratio - 1) * 100
     if ci is None or not (math.isfinite(ci.low) and math.isfinite(ci.high)):
         size = abs(percent_change)
@@ -190,7 +190,7 @@ def change(ratio: float | None, ci: Interval | None, words: Words) -> str:
         return f"{fixed(percent_change, decimals, signed=True)}{NBSP}%"
     low, high = (ci.low - 1) * 100, (ci.high - 1) * 100
     decimals = min(decimals_for((high - low) / 2, 0.0), 2)
-    bounds = words.interval.format(low=_end(low, decimals), high=_end(high, decimals))
+    bounds = words.text("interval", low=_end(low, decimals), high=_end(high, decimals))
     return f"{fixed(percent_change, decimals, signed=True)}{NBSP}% {bounds}"
 
 
@@ -198,7 +198,7 @@ def judged(text: str, ratio: float | None, better: str, words: Words) -> str:
     """Say beside a change whether it is for the better; `better` is empty where that is not known."""
     if not better or ratio is None or ratio == 1:
         return text
-    return (words.better if (ratio > 1) == (better == LARGER) else words.worse).format(change=text)
+    return words.text("better" if (ratio > 1) == (better == LARGER) else "worse", change=text)
 
 
 def is_shown(p_value: float | None) -> bool:
@@ -216,7 +216,7 @@ def directed(text: str, better: str, words: Words) -> str:
     """Say beside a metric's name which of two values is the better one; `better` is empty where that is not known."""
     if not better:
         return text
-    return (words.larger_is_better if better == LARGER else words.smaller_is_better).format(metric=text)
+    return words.text("larger_is_better" if better == LARGER else "smaller_is_better", metric=text)
 
 
 def _end(value: float, decimals: int) -> str:
@@ -230,7 +230,7 @@ def _end(value: float, decimals: int) -> str:
 def p_value(p: float | None, words: Words) -> str:
     """A probability: no zero, no false precision."""
     if p is None or not math.isfinite(p):
-        return words.none
+        return words.text("none")
     if p < 0.001:
         return "< 0.001"
     return fixed(p, 3 if p < 0.1 else 2)

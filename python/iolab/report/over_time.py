@@ -81,9 +81,9 @@ def panels(
 
 def title(trial: TrialRecord, named: Names) -> str:
     """Say which trial it is: measure, cell, block."""
-    words = named.words.over_time
+    words = named.words
     cell = named.cell(trial.cell)
-    text = words.trial_of if cell else words.trial
+    text = words.text("over_time.trial_of") if cell else words.text("over_time.trial")
     return text.format(measure=named.measure(trial.measure), cell=cell, block=trial.block)
 
 
@@ -112,8 +112,11 @@ def _panel(series: Series, end_ns: int, named: Names, columns: int) -> Panel:
     by = numbers.scale(
         series.name, series.unit, [most]
     )  # a port with a thousandth of the rate has its own unit
-    figures = named.words.over_time.figures.format(
-        min=_bare(least, by, named), mean=_bare(mean, by, named), max=_figure(most, by, named)
+    figures = named.words.text(
+        "over_time.figures",
+        min=_bare(least, by, named),
+        mean=_bare(mean, by, named),
+        max=_figure(most, by, named),
     )
     return Panel(named.component(series.dimensions), figures, thin(series, end_ns, columns))
 

@@ -18,19 +18,22 @@ MOST_COLUMNS = 14
 
 def direction_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
     """Both ways over one way of mean, min and max, per configuration."""
-    text, table = names.words.packets, names.words.table
+    words = names.words
     factors = factors_of([each.cell for each in found.ratios], run)
     rows = [
         (*(each.cell.get(factor, "") for factor in factors), *_ratio(each, names), str(each.n))
         for each in found.ratios[:most]
     ]
-    heads = (text.ratio_of.format(figure=figure) for figure in (table.mean, table.min, table.max))
+    heads = (
+        words.text("packets.ratio_of", figure=figure)
+        for figure in words.each("table.mean", "table.min", "table.max")
+    )
     return Grid(
-        caption=text.ratios.format(measure=names.measure(found.measure)),
-        heads=(*map(names.factor, factors), *heads, table.n),
+        caption=words.text("packets.ratios", measure=names.measure(found.measure)),
+        heads=(*map(names.factor, factors), *heads, words.text("table.n")),
         rows=tuple(rows),
         labels=len(factors),
-        notes=(text.ratios_note, *left_out(len(rows), len(found.ratios), names)),
+        notes=(words.text("packets.ratios_note"), *left_out(len(rows), len(found.ratios), names)),
     )
 
 
@@ -62,10 +65,13 @@ def bits_grid(
         (*(each.cell.get(factor, "") for factor in factors), *(column[at] for column in texts), str(each.n))
         for at, each in enumerate(shown)
     )
-    table = words.table
     return Grid(
-        caption=words.packets.bits.format(measure=names.measure(found.measure)),
-        heads=(*map(names.factor, factors), head(table.mean, by.unit, words), table.min, table.max, table.n),
+        caption=words.text("packets.bits", measure=names.measure(found.measure)),
+        heads=(
+            *map(names.factor, factors),
+            head(words.text("table.mean"), by.unit, words),
+            *words.each("table.min", "table.max", "table.n"),
+        ),
         rows=rows,
         labels=len(factors),
         notes=left_out(len(rows), len(estimates), names),
@@ -74,7 +80,7 @@ def bits_grid(
 
 def _ratio(each: DirectionRatio, names: Names) -> list[str]:
     return [
-        names.words.none if ratio is None else numbers.fixed(ratio, 2)
+        names.words.text("none") if ratio is None else numbers.fixed(ratio, 2)
         for ratio in (each.mean, each.min, each.max)
     ]
 
@@ -87,7 +93,7 @@ def factors_of(cells: Sequence[Mapping[str, str]], run: StoredRun) -> tuple[str,
 
 def left_out(shown: int, total: int, names: Names) -> tuple[str, ...]:
     """Say how many cells are not shown."""
-    text = names.words.packets.cells_left_out
+    text = names.words.text("packets.cells_left_out")
     return (text.format(shown=shown, total=total),) if shown < total else ()
 
 
@@ -131,5 +137,5 @@ def _column(
     texts = []
     for cell in cells:
         each = known.get(cell)
-        texts.append(words.none if each is None else numbers.mean(each, by, words))
+        texts.append(words.text("none") if each is None else numbers.mean(each, by, words))
     return head(names.metric(metric), by.unit, words), numbers.align(texts)

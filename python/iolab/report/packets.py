@@ -53,19 +53,23 @@ def result_grids(
     found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int
 ) -> list[Grid]:
     """Tables that belong to the results: ratios of directions, bounds, latency and CPU at the found rate."""
-    text = names.words.packets
+    words = names.words
     own = analysis.estimates.of_measure(found.measure)
     grids = _rates(found, own.get(Quantity(BITS), ()), run, names, most)
     if found.kind is PacketKind.FORWARDING:
         wanted = {metric: own[metric] for metric in map(Quantity, BOUNDS) if metric in own}
-        grids += [metrics_grid(text.bounds, wanted, found, run, names, most)]
+        grids += [metrics_grid(words.text("packets.bounds"), wanted, found, run, names, most)]
     if found.kind is PacketKind.LOAD_CURVE and found.curves:
         grids.append(curve_grid(found, run, names, most))
     if found.kind is not PacketKind.LOAD_CURVE:
         latencies = {metric: each for metric, each in own.items() if _at_rate(metric)}
         cpus = {metric: each for metric, each in own.items() if metric.name in CPUS}
-        grids += [metrics_grid(text.latency, latencies, found, run, names, most)] if latencies else []
-        grids += [metrics_grid(text.cpu, cpus, found, run, names, most)] if cpus else []
+        grids += (
+            [metrics_grid(words.text("packets.latency"), latencies, found, run, names, most)]
+            if latencies
+            else []
+        )
+        grids += [metrics_grid(words.text("packets.cpu"), cpus, found, run, names, most)] if cpus else []
     return grids
 
 
@@ -88,7 +92,7 @@ def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Na
     grids = _rates(found, own.get(Quantity(BITS), ()), run, names, most)
     wanted = {metric: own[metric] for metric in map(Quantity, SHORT_BOUNDS) if metric in own}
     if wanted and found.kind is PacketKind.FORWARDING:
-        grids.append(metrics_grid(names.words.packets.short_bounds, wanted, found, run, names, most))
+        grids.append(metrics_grid(names.words.text("packets.short_bounds"), wanted, found, run, names, most))
     if found.kind is PacketKind.LOAD_CURVE and found.curves:
         grids.append(curve_grid(found, run, names, MOST_STEPS))
     return grids
@@ -96,7 +100,7 @@ def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Na
 
 def limit_lines(analysis: Analysis, names: Names) -> list[str]:
     """A sentence per cause: how many cells of a measure it limited."""
-    text = names.words.packets
+    words = names.words
     lines: list[str] = []
     for streams in analysis.streams:
         lines += _limited(streams.measure, [one.verdict for one in streams.cells], names)
@@ -104,7 +108,7 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
         lines += _limited(found.measure, [each.verdict for each in found.cells], names)
         open_cells = sum(each.balance.closed_trials < each.balance.load_trials for each in found.cells)
         if found.cells:
-            sheet = text.balance_open if open_cells else text.balance_closed
+            sheet = words.text("packets.balance_open") if open_cells else words.text("packets.balance_closed")
             lines.append(
                 sheet.format(measure=names.measure(found.measure), count=open_cells, total=len(found.cells))
             )
@@ -112,21 +116,24 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
 
 
 def _limited(measure: str, verdicts: Sequence[Verdict], names: Names) -> Iterator[str]:
-    text = names.words.packets
+    words = names.words
     causes = Counter((_cause(verdict, names), verdict.doubtful) for verdict in verdicts)
     for (cause, doubtful), count in causes.most_common(MOST_CAUSES):
-        sentence = text.limited_probably if doubtful else text.limited
+        sentence = words.text("packets.limited_probably") if doubtful else words.text("packets.limited")
         yield sentence.format(measure=names.measure(measure), count=count, total=len(verdicts), limit=cause)
 
 
 def stream_grid(found: StreamLimits, run: StoredRun, names: Names, most: int) -> Grid:
     """The same of streams: a sentence per cell, with in how many of its trials that was the limit."""
-    text = names.words.packets
+    words = names.words
     factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_verdict(each, names)) for each in found.cells[:most])
     return Grid(
-        caption=text.verdicts.format(measure=names.measure(found.measure)),
-        heads=(*map(names.factor, factors), text.limited_by, names.words.table.n, text.seen),
+        caption=words.text("packets.verdicts", measure=names.measure(found.measure)),
+        heads=(
+            *map(names.factor, factors),
+            *words.each("packets.limited_by", "table.n", "packets.seen"),
+        ),
         rows=rows,
         labels=len(factors) + 3,
         prose=True,
@@ -137,12 +144,15 @@ def stream_grid(found: StreamLimits, run: StoredRun, names: Names, most: int) ->
 
 def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
     """A sentence per cell: what limited it, with the figures that say so."""
-    text = names.words.packets
+    words = names.words
     factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_verdict(each, names)) for each in found.cells[:most])
     return Grid(
-        caption=text.verdicts.format(measure=names.measure(found.measure)),
-        heads=(*map(names.factor, factors), text.limited_by, text.load_trials, text.seen),
+        caption=words.text("packets.verdicts", measure=names.measure(found.measure)),
+        heads=(
+            *map(names.factor, factors),
+            *words.each("packets.limited_by", "packets.load_trials", "packets.seen"),
+        ),
         rows=rows,
         labels=len(factors) + 3,
         prose=True,
@@ -160,16 +170,21 @@ def _brief(seen: str) -> str:
 
 def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
     """Verdict and balance sheet of each cell as sentences, for places too narrow for tables."""
-    text = names.words.packets
+    words = names.words
     lines = []
     for each in found.cells[:most]:
         cell = names.cell(each.cell) or names.measure(found.measure)
         limit, _, seen = _verdict(each, names)
-        lines.append(text.verdict_line.format(cell=cell, limit=limit, seen=_brief(seen)))
+        lines.append(words.text("packets.verdict_line", cell=cell, limit=limit, seen=_brief(seen)))
         drops, offered, forwarded, unexplained, closed = _sheet(each, names)
         lines.append(
-            text.balance_line.format(
-                offered=offered, forwarded=forwarded, drops=drops, unexplained=unexplained, closed=closed
+            words.text(
+                "packets.balance_line",
+                offered=offered,
+                forwarded=forwarded,
+                drops=drops,
+                unexplained=unexplained,
+                closed=closed,
             )
         )
     return [*lines, *left_out(min(most, len(found.cells)), len(found.cells), names)]
@@ -180,30 +195,34 @@ def _levels(each: CellTruth | CellLimit, factors: Sequence[str]) -> list[str]:
 
 
 def _verdict(each: CellTruth | CellLimit, names: Names) -> tuple[str, str, str]:
-    text, verdict = names.words.packets, each.verdict
+    words, verdict = names.words, each.verdict
     limit = _limited_by(verdict, names)
-    count = text.of.format(count=verdict.count, total=verdict.total) if verdict.total else names.words.none
+    count = (
+        words.text("packets.of", count=verdict.count, total=verdict.total)
+        if verdict.total
+        else names.words.text("none")
+    )
     return limit, count, verdict_sentence(each, names)
 
 
 def _limited_by(verdict: Verdict, names: Names) -> str:
     """What limited, and where; with doubt, where there is any."""
     cause = _cause(verdict, names)
-    return names.words.packets.probably.format(limit=cause) if verdict.doubtful else cause
+    return names.words.text("packets.probably", limit=cause) if verdict.doubtful else cause
 
 
 def _cause(verdict: Verdict, names: Names) -> str:
     """What limited, and where, unless that says the same."""
-    text, limit, place = names.words.packets, verdict.limit, verdict.place
-    name = text.limit_names.get(limit, limit)
+    words, limit, place = names.words, verdict.limit, verdict.place
+    name = words.name("packets.limit_names", limit)
     if any(clause.code == ProgramRan.code for clause in verdict.seen[:1]):
-        name = text.program_limit_names.get(limit, name)
+        name = words.name("packets.program_limit_names", limit, name)
     if any(clause.code in PROGRAM_CODES for clause in verdict.seen[:1]):
-        name = text.own_program_limit_names.get(limit, name)
+        name = words.name("packets.own_program_limit_names", limit, name)
     if any(clause.code == AllCpusBusy.code for clause in verdict.seen[:1]):
-        name = text.all_busy
+        name = words.text("packets.all_busy")
     where = "" if place is None or place.code == limit else names.words.said.say(place)
-    return text.limit_at.format(limit=name, place=where) if where else name
+    return words.text("packets.limit_at", limit=name, place=where) if where else name
 
 
 def verdict_sentence(each: CellTruth | CellLimit, names: Names) -> str:
@@ -211,16 +230,16 @@ def verdict_sentence(each: CellTruth | CellLimit, names: Names) -> str:
     verdict = each.verdict
     clauses = names.words.said.say_all(verdict.seen)
     seen = [_sentence(clauses)] if clauses else []
-    seen += [names.words.packets.not_certain.format(doubt=doubt) for doubt in _doubts(verdict, names)]
+    seen += [names.words.text("packets.not_certain", doubt=doubt) for doubt in _doubts(verdict, names)]
     if verdict.cpu is not None:
         busy, idle = numbers.percent(verdict.cpu_busy_ratio, 0), numbers.percent(verdict.idle_ratio, 0)
-        seen.append(names.words.packets.busy.format(cpu=verdict.cpu, busy=busy, idle=idle))
-    return " ".join(seen) or names.words.none
+        seen.append(names.words.text("packets.busy", cpu=verdict.cpu, busy=busy, idle=idle))
+    return " ".join(seen) or names.words.text("none")
 
 
 def _doubts(verdict: Verdict, names: Names) -> list[str]:
     few = 2 * verdict.count < verdict.total
-    text = names.words.packets.few_say_so.format(count=verdict.count, total=verdict.total)
+    text = names.words.text("packets.few_say_so", count=verdict.count, total=verdict.total)
     own = [] if verdict.doubt is None else [names.words.said.say(verdict.doubt)]
     return own + [text] * few
 
@@ -232,47 +251,59 @@ def _sentence(text: str) -> str:
 def _unread(found: Forwarding, names: Names) -> tuple[str, ...]:
     if found.samples_read >= found.samples_total:
         return ()
-    text = names.words.packets.samples_left_out
+    text = names.words.text("packets.samples_left_out")
     return (text.format(read=found.samples_read, total=found.samples_total),)
 
 
 def balance_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
     """Offered = forwarded + named drops + unexplained, per cell."""
-    text = names.words.packets
+    words = names.words
     factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_sheet(each, names)) for each in found.cells[:most])
     return Grid(
-        caption=text.balance.format(measure=names.measure(found.measure)),
+        caption=words.text("packets.balance", measure=names.measure(found.measure)),
         heads=(
-            *map(names.factor, factors), text.drops, text.offered, text.forwarded, text.unexplained, text.closed,
+            *map(names.factor, factors),
+            *words.each(
+                "packets.drops",
+                "packets.offered",
+                "packets.forwarded",
+                "packets.unexplained",
+                "packets.closed",
+            ),
         ),
         rows=rows,
         labels=len(factors) + 1,
         prose=True,
         folded=len(rows) > MOST_OPEN,
-        notes=(text.balance_note, *left_out(len(rows), len(found.cells), names)),
-    )  # fmt: skip
+        notes=(words.text("packets.balance_note"), *left_out(len(rows), len(found.cells), names)),
+    )
 
 
 def _sheet(each: CellTruth, names: Names) -> tuple[str, ...]:
-    text, sheet = names.words.packets, each.balance
-    closed = text.of.format(count=sheet.closed_trials, total=sheet.load_trials)
+    words, sheet = names.words, each.balance
+    closed = words.text("packets.of", count=sheet.closed_trials, total=sheet.load_trials)
     counts = (sheet.offered_frames, sheet.forwarded_frames, sheet.unexplained_frames)
     return (_drops(sheet.drops, names), *map(count, counts), closed)
 
 
 def _drops(drops: Sequence[Drop], names: Names) -> str:
-    text, said = names.words.packets, names.words.said
+    words, said = names.words, names.words.said
     listed = [
-        text.drop.format(place=said.say(each.place), reason=said.say(each.reason), frames=count(each.frames))
+        words.text(
+            "packets.drop",
+            place=said.say(each.place),
+            reason=said.say(each.reason),
+            frames=count(each.frames),
+        )
         for each in drops[:MOST_DROPS]
     ]
     rest = drops[MOST_DROPS:]
     if rest:
         listed.append(
-            text.more_drops.format(count=len(rest), frames=count(sum(each.frames for each in rest)))
+            words.text("packets.more_drops", count=len(rest), frames=count(sum(each.frames for each in rest)))
         )
-    return "; ".join(listed) or names.words.none
+    return "; ".join(listed) or names.words.text("none")
 
 
 def count(frames: int) -> str:
@@ -282,18 +313,20 @@ def count(frames: int) -> str:
 
 def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | None:
     """How each port reached its interface, and why not by a faster path; None where no samples tell."""
-    text = names.words.packets
+    words = names.words
     rows = [
         (names.measure(each.measure), path.port, path.path,
-         names.words.said.say_all(path.reasons) or text.as_wanted, str(path.count))
+         names.words.said.say_all(path.reasons) or words.text("packets.as_wanted"), str(path.count))
         for each in found
         for path in each.paths
     ]  # fmt: skip
     if not rows:
         return None
-    heads = (names.words.table.measure, text.port, text.path, text.reasons, text.trials)
+    heads = (
+        *words.each("table.measure", "packets.port", "packets.path", "packets.reasons", "packets.trials"),
+    )
     return Grid(
-        caption=text.paths,
+        caption=words.text("packets.paths"),
         heads=heads,
         rows=tuple(rows[:most]),
         labels=4,
@@ -304,19 +337,25 @@ def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | No
 
 def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
     """Sentences about the instrument: shared CPUs, and how much equal cells scatter."""
-    text, said = names.words.packets, names.words.said
+    words, said = names.words, names.words.said
     found = analysis.forwarding
     lines = [
-        text.shared_some.format(
-            measure=names.measure(one.measure), text=said.say(each.seen), count=each.count
+        words.text(
+            "packets.shared_some",
+            measure=names.measure(one.measure),
+            text=said.say(each.seen),
+            count=each.count,
         )
         for one in found
         for each in one.shared
     ]
     if not lines and any(each.samples_read for each in found):
-        lines.append(text.shared_none)
+        lines.append(words.text("packets.shared_none"))
     lines += [
-        (text.spread if analysis.detectable[each.measure] <= MOST_DETECTABLE else text.spread_alone).format(
+        words.text(
+            "packets.spread"
+            if analysis.detectable[each.measure] <= MOST_DETECTABLE
+            else "packets.spread_alone",
             measure=names.measure(each.measure),
             spread=numbers.percent(analysis.spread[each.measure]),
             detectable=numbers.percent(analysis.detectable[each.measure]),

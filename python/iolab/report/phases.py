@@ -50,7 +50,7 @@ def profile_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names
     every = analysis.estimates.of_measure(shown.measure)
     grids = []
     for name, caption in zip(
-        PROFILES, (names.words.profile.functions, names.words.profile.waits), strict=True
+        PROFILES, (names.words.text("profile.functions"), names.words.text("profile.waits")), strict=True
     ):
         own = {
             of: {cell_key(one.cell): one for one in found} for of, found in every.items() if of.name == name
@@ -60,7 +60,7 @@ def profile_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names
         if kept:
             largest = dict(list(kept.items())[:MOST_PLACES])
             written = _grid(largest, shown, run, names, most, folded=False, caption=caption)
-            grids.append(replace(written, heads=(names.words.profile.place, *written.heads[1:])))
+            grids.append(replace(written, heads=(names.words.text("profile.place"), *written.heads[1:])))
     return grids
 
 
@@ -79,13 +79,18 @@ def _grid(
     metric = head(names.metric(Quantity(quantity.name)), by.unit, words)
     left = len(found) - len(rows)
     return Grid(
-        caption=(caption or words.table.phases).format(measure=names.measure(shown.measure), metric=metric),
-        heads=(words.table.phase, *(names.cell(cell) or names.measure(shown.measure) for cell in cells)),
+        caption=(caption or words.text("table.phases")).format(
+            measure=names.measure(shown.measure), metric=metric
+        ),
+        heads=(
+            words.text("table.phase"),
+            *(names.cell(cell) or names.measure(shown.measure) for cell in cells),
+        ),
         rows=tuple(rows),
         labels=1,
         folded=folded,
         notes=(
-            *((words.table.phases_left_out.format(shown=len(rows), total=len(found)),) if left else ()),
+            *((words.text("table.phases_left_out", shown=len(rows), total=len(found)),) if left else ()),
             *(_definitions(found, words) if not folded else ()),
         ),
     )
@@ -95,7 +100,7 @@ def _definitions(found: Figures, words: Words) -> Iterator[str]:
     """Give why the program's figures of 2006 and of today differ; fio, whose phases have a depth, is younger."""
     own = (of.dimensions for of in found if of.dimensions.depth is None and of.dimensions.block_bytes)
     phases = {one.part for one in own}
-    for phase, text in words.table.definitions.items():
+    for phase, text in words.table("table.definitions").items():
         if phase in phases:
             yield text
 
@@ -103,16 +108,16 @@ def _definitions(found: Figures, words: Words) -> Iterator[str]:
 def _figure(estimate: Estimate | None, by: numbers.Scale, run: StoredRun, words: Words) -> str:
     """Write a mean, and in brackets what it is against the baseline."""
     if estimate is None:
-        return words.none
+        return words.text("none")
     text = numbers.mean(estimate, by, words)
     code = estimate.apart
     if code:
-        return words.table.with_change.format(
-            figure=text, change=words.table.incomparable_names.get(code, code)
+        return words.text(
+            "table.with_change", figure=text, change=words.name("table.incomparable_names", code)
         )
     if is_baseline(estimate.cell, run.plan.baseline) or estimate.ratio is None:
         return text
-    return words.table.with_change.format(figure=text, change=numbers.judged_estimate(estimate, words))
+    return words.text("table.with_change", figure=text, change=numbers.judged_estimate(estimate, words))
 
 
 def short_grids(grids: Sequence[Grid]) -> list[Grid]:

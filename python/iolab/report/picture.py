@@ -112,22 +112,25 @@ def _cell(experiment: Experiment) -> Mapping[str, str]:
 def _box(name: str, lab: Lab, ports: list[Port], words: Words) -> Box:
     machine = lab.machines[name]
     own = {port.name: port for port in ports if port.machine == name}
-    kind = [words.lab.kinds.get(machine.kind, machine.kind)]
-    kind += [words.lab.forward.format(value=machine.forward)] if machine.forward != "none" else []
+    kind = [words.name("lab.kinds", machine.kind)]
+    kind += [words.text("lab.forward", value=machine.forward)] if machine.forward != "none" else []
     kind += _disks(machine, lab, words)
-    for template, parts in ((words.lab.changes, machine.run), (words.lab.services, machine.services)):
+    for template, parts in (
+        (words.text("lab.changes"), machine.run),
+        (words.text("lab.services"), machine.services),
+    ):
         names = [part for part, made in parts.items() if made is not None]
         kind += [template.format(names=" ".join(names))] if names else []
-    return Box(name, words.comma.join(kind), machine.on, tuple(own.values()))
+    return Box(name, words.listed(kind), machine.on, tuple(own.values()))
 
 
 def _disks(machine: Machine, lab: Lab, words: Words) -> list[str]:
     """Name the disks of a machine, or count them where they would make its box wide."""
     if len(machine.disks) > MOST_DISKS:
-        return [words.lab.attribute.format(name=len(machine.disks), value="disks")]
+        return [words.text("lab.attribute", name=len(machine.disks), value="disks")]
     return [
-        words.lab.attribute.format(
-            name="disk", value=f"{disk.volume} {write_bytes(lab.volumes[disk.volume].size)}"
+        words.text(
+            "lab.attribute", name="disk", value=f"{disk.volume} {write_bytes(lab.volumes[disk.volume].size)}"
         )
         for disk in machine.disks
     ]
@@ -139,21 +142,20 @@ def _line(name: str, link: Link, addresses: Mapping[str, str], experiment: Exper
 
 
 def _attributes(name: str, link: Link, experiment: Experiment, words: Words) -> Iterator[str]:
-    lab = words.lab
     if link.cable:
-        yield lab.cable
+        yield words.text("lab.cable")
     elif len(link.ends) > 2:
-        yield lab.bridge
+        yield words.text("lab.bridge")
     templates = {
-        "mtu": lab.mtu,
-        "vlan": lab.vlan,
-        "offload": lab.offload,
-        "shape": lab.shape,
-        "wire": lab.wire,
+        "mtu": words.text("lab.mtu"),
+        "vlan": words.text("lab.vlan"),
+        "offload": words.text("lab.offload"),
+        "shape": words.text("lab.shape"),
+        "wire": words.text("lab.wire"),
     }
     values = {key: text for key in templates if (text := _brief(getattr(link, key), words))}
     for key, text in (values | _levels(name, experiment)).items():
-        yield templates.get(key, lab.attribute).format(
+        yield templates.get(key, words.text("lab.attribute")).format(
             name=key.replace("_", " ").replace(".", " "), value=text
         )
 
@@ -172,13 +174,13 @@ def _brief(value: object, words: Words) -> str:
     """Say the value of a link's attribute; nothing where the kernel is left alone."""
     match value:
         case Offload():
-            return words.comma.join(f"{key} {switch}" for key, switch in _given(value) if key and switch)
+            return words.listed(f"{key} {switch}" for key, switch in _given(value) if key and switch)
         case Shape(rate=None):
             return value.qdisc
         case Shape():
             return f"{value.qdisc} {_shown(value.rate or 0, 'bit/s', words)}"
         case Impairments():
-            return words.comma.join(f"{key} {_amount(key, each, words)}" for key, each in _changed(value))
+            return words.listed(f"{key} {_amount(key, each, words)}" for key, each in _changed(value))
         case None:
             return ""
         case _:
@@ -195,7 +197,7 @@ def _amount(key: str, value: object, words: Words) -> str:
     if isinstance(value, Impairments):
         return _brief(value, words)
     if isinstance(value, dict):
-        return words.comma.join(f"{part} {_amount(part, each, words)}" for part, each in value.items())
+        return words.listed(f"{part} {_amount(part, each, words)}" for part, each in value.items())
     if isinstance(value, tuple):
         return f"[{len(value)}]"
     if isinstance(value, BaseModel):

@@ -53,21 +53,22 @@ def _factors(found: PublishedComparison) -> tuple[str, ...]:
 
 
 def _title(found: PublishedComparison, words: Words) -> str:
-    return words.published.title.format(run=found.run, source=found.source)
+    return words.text("published.title", run=found.run, source=found.source)
 
 
 def _banner(found: PublishedComparison, words: Words) -> list[str]:
-    text, named = words.published, names(_factors(found), words)
-    lines = [text.functional] if found.functional else []
+    named = names(_factors(found), words)
+    lines = [words.text("published.functional")] if found.functional else []
     told = [
-        text.apart_factor.format(
+        words.text(
+            "published.apart_factor",
             factor=named.factor(each.factor),
             published=", ".join(each.published),
-            run=", ".join(each.measured) or words.none,
+            run=", ".join(each.measured) or words.text("none"),
         )
         for each in found.apart
     ]
-    return [*lines, text.apart.format(factors="; ".join(told))] if told else lines
+    return [*lines, words.text("published.apart", factors="; ".join(told))] if told else lines
 
 
 def _grids(found: PublishedComparison, named: Names) -> Iterator[Grid]:
@@ -78,36 +79,48 @@ def _grids(found: PublishedComparison, named: Names) -> Iterator[Grid]:
 
 def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     words = named.words
-    text = words.published
     first = rows[0]
     factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
     values = [value for row in rows for value in (row.published, row.measured) if value is not None]
     by = numbers.scale(first.metric.name, first.unit, values)
     relative = any(row.published_ratio is not None and row.published_ratio != 1 for row in rows)
-    statistic = text.statistic_over if first.over else text.statistic
-    heads = [*map(named.factor, factors), statistic, text.published, text.run]
-    heads += [text.ratio] if with_ratio else []
-    heads += [text.published_change, text.run_change] if relative else []
+    statistic = words.text("published.statistic_over") if first.over else words.text("published.statistic")
+    heads = [
+        *map(named.factor, factors),
+        statistic,
+        *words.each("published.published", "published.run"),
+    ]
+    heads += [words.text("published.ratio")] if with_ratio else []
+    heads += list(words.each("published.published_change", "published.run_change")) if relative else []
     written = []
     for row in rows:
         published, own = (
-            words.none if value is None else numbers.figure(value, by, _decimals(value * by.factor), words)
+            words.text("none")
+            if value is None
+            else numbers.figure(value, by, _decimals(value * by.factor), words)
             for value in (row.published, row.measured)
         )
         figures = [published, numbers.at_least(own, row.is_bound, words)]
-        times = words.none if row.is_bound else _times(row.measured, row.published, words)
+        times = words.text("none") if row.is_bound else _times(row.measured, row.published, words)
         figures += [times] if with_ratio else []
         ratio = _percent(row.measured_ratio, words)
-        ratio = words.table.incomparable_names.get(row.apart, row.apart) or ratio
+        ratio = words.name("table.incomparable_names", row.apart) or ratio
         changes = [_percent(row.published_ratio, words), ratio]
         labels = [row.cell.get(name, "") for name in factors]
-        written.append((*labels, text.statistics[row.statistic], *figures, *(changes if relative else ())))
+        written.append(
+            (
+                *labels,
+                words.name("published.statistics", row.statistic),
+                *figures,
+                *(changes if relative else ()),
+            )
+        )
     metric = head(named.metric(first.metric), by.unit, words)
     places = {"measure": named.measure(first.measure), "metric": metric}
     caption = (
-        words.table.levels_caption.format(over=named.factor(first.over), **places)
+        words.text("table.levels_caption", over=named.factor(first.over), **places)
         if first.over
-        else words.table.caption.format(**places)
+        else words.text("table.caption", **places)
     )
     return Grid(caption=caption, heads=tuple(heads), rows=tuple(written), labels=len(factors) + 1, notes=())
 
@@ -118,11 +131,15 @@ def _decimals(figure: float) -> int:
 
 
 def _times(measured: float, published: float | None, words: Words) -> str:
-    return words.published.times.format(ratio=f"{measured / published:.3g}") if published else words.none
+    return (
+        words.text("published.times", ratio=f"{measured / published:.3g}")
+        if published
+        else words.text("none")
+    )
 
 
 def _percent(ratio: float | None, words: Words) -> str:
-    return words.none if ratio is None else numbers.percent(ratio, 0)
+    return words.text("none") if ratio is None else numbers.percent(ratio, 0)
 
 
 def _remarks(found: PublishedComparison, named: Names) -> Iterator[str]:
@@ -131,7 +148,7 @@ def _remarks(found: PublishedComparison, named: Names) -> Iterator[str]:
             f"{named.measure(each.measure)}, {named.cell(each.cell)}" for each in found.without
         )
         listed = "; ".join(list(cells)[:MOST_WITHOUT])
-        yield named.words.published.without.format(count=len(found.without), cells=listed)
+        yield named.words.text("published.without", count=len(found.without), cells=listed)
     if found.reference and any(row.published_ratio not in (None, 1) for row in found.rows):
-        yield named.words.published.reference.format(cell=named.cell(found.reference))
-    yield named.words.published.caution
+        yield named.words.text("published.reference", cell=named.cell(found.reference))
+    yield named.words.text("published.caution")

@@ -41,8 +41,8 @@ class _Text:
             *map(self._as.escape, sentences.states(run, trials, named)),
         ]
         blocks += [self._as.quote(self._as.escape(line)) for line in sentences.banners(run, trials, named)]
-        blocks += [self._heading(2, words.page.summary), *self._summary(run, analysis, named)]
-        blocks.append(self._heading(2, words.page.results))
+        blocks += [self._heading(2, words.text("page.summary")), *self._summary(run, analysis, named)]
+        blocks.append(self._heading(2, words.text("page.results")))
         for shown in leading(analysis, run.plan.measures, MOST_ROWS):
             blocks += self._results(tables.results(shown, run, analysis, named), words)
             flows = tables.flows(shown, run, analysis, named, MOST_ROWS)
@@ -65,9 +65,9 @@ class _Text:
                 self._heading(2, effective.caption),
                 self._as.grid(effective.heads, effective.rows, effective.labels),
             ]
-        blocks += [self._heading(2, words.page.troubles), *self._troubles(run, analysis, named)]
-        blocks += [self._heading(2, words.page.environment), *self._environment(run, words)]
-        blocks += [self._heading(2, words.page.repeat), self._repeat(run, version, words)]
+        blocks += [self._heading(2, words.text("page.troubles")), *self._troubles(run, analysis, named)]
+        blocks += [self._heading(2, words.text("page.environment")), *self._environment(run, words)]
+        blocks += [self._heading(2, words.text("page.repeat")), self._repeat(run, version, words)]
         return "\n\n".join(blocks) + "\n"
 
     def _summary(self, run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
@@ -80,13 +80,16 @@ class _Text:
         return [lines, *(self._as.escape(note) for note in notes if note)]
 
     def _results(self, written: tables.ResultTable, words: Words) -> list[str]:
-        text = words.table
-        heads = [*written.factors, tables.head(text.mean, written.unit, words), text.min, text.max]
+        heads = [
+            *written.factors,
+            tables.head(words.text("table.mean"), written.unit, words),
+            *words.each("table.min", "table.max"),
+        ]
         heads += [
-            *([text.interval] if written.with_ci else []),
+            *([words.text("table.interval")] if written.with_ci else []),
             *(name for name, _ in written.side),
-            text.n,
-            *([text.change] if written.with_change else []),
+            words.text("table.n"),
+            *([words.text("table.change")] if written.with_change else []),
         ]
         rows = []
         for index, row in enumerate(written.rows):
@@ -111,8 +114,8 @@ class _Text:
 
     def _limits(self, run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
         """What limited the rates, of streams and of frames."""
-        text = named.words.packets
-        blocks = [self._heading(2, text.limits)]
+        words = named.words
+        blocks = [self._heading(2, words.text("packets.limits"))]
         lines = packets.limit_lines(analysis, named)
         blocks += [self._list(lines)] if lines else []
         for streams in analysis.streams:
@@ -122,20 +125,26 @@ class _Text:
                 blocks += self._grid(packets.verdict_grid(found, run, named, MOST_ROWS))
                 blocks += self._grid(packets.balance_grid(found, run, named, MOST_ROWS))
             else:
-                blocks.append(self._as.escape(text.no_samples.format(measure=named.measure(found.measure))))
+                blocks.append(
+                    self._as.escape(words.text("packets.no_samples", measure=named.measure(found.measure)))
+                )
         return blocks
 
     def _instrument(self, run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
         """What measured frames, and what it was known to be able to."""
-        text = named.words.packets
-        blocks = [self._heading(2, text.instrument)]
+        words = named.words
+        blocks = [self._heading(2, words.text("packets.instrument"))]
         lines = packets.instrument_lines(analysis, named)
         blocks += [self._list(lines)] if lines else []
         paths = packets.path_grid(analysis.forwarding, named, MOST_ROWS)
         blocks += self._grid(paths) if paths is not None else []
         known = packets.calibration(run, named.words)
-        facts = self._as.bullets(self._facts(known, 0)) if known else self._as.escape(text.no_calibration)
-        return [*blocks, self._as.strong(self._as.escape(text.calibration)), facts]
+        facts = (
+            self._as.bullets(self._facts(known, 0))
+            if known
+            else self._as.escape(words.text("packets.no_calibration"))
+        )
+        return [*blocks, self._as.strong(self._as.escape(words.text("packets.calibration"))), facts]
 
     def _facts(self, entries: Sequence[environment.Fact], depth: int) -> Iterator[tuple[int, str]]:
         for fact in entries:
@@ -149,7 +158,7 @@ class _Text:
         return self._as.bullets((0, self._as.escape(line)) for line in lines)
 
     def _troubles(self, run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
-        words, said = named.words.trouble, named.words.said
+        words, said = named.words, named.words.said
         trials = sentences.counted(run.trials)
         found, lost, lacking = (
             troubles.warnings(trials),
@@ -161,39 +170,64 @@ class _Text:
             rows = [
                 [each.code, str(each.count), said.say(each.first), said.advise(each.first)] for each in found
             ]
-            blocks.append(self._as.grid([words.code, words.count, words.example, words.advice], rows, 4))
+            blocks.append(
+                self._as.grid(
+                    [
+                        *words.each("trouble.code", "trouble.count", "trouble.example", "trouble.advice"),
+                    ],
+                    rows,
+                    4,
+                )
+            )
         if lost:
             rows = [
-                [getattr(words, each.status.value), named.measure(each.measure), named.cell(each.cell),
-                 troubles.block_list(each.blocks, named.words.comma), said.say_any(each.reason)]
+                [words.name("trouble.statuses", each.status), named.measure(each.measure), named.cell(each.cell),
+                 troubles.block_list(each.blocks, words), said.say_any(each.reason)]
                 for each in lost[:MOST_LOST]
             ]  # fmt: skip
-            heads = [words.status, named.words.table.measure, words.cell, words.blocks, words.reason]
+            heads = [
+                *words.each(
+                    "trouble.status", "table.measure", "trouble.cell", "trouble.blocks", "trouble.reason"
+                ),
+            ]
             blocks.append(self._as.grid(heads, rows, 5))
             if len(lost) > MOST_LOST:
-                blocks.append(words.left_out.format(count=len(lost) - MOST_LOST))
+                blocks.append(words.text("trouble.left_out", count=len(lost) - MOST_LOST))
         if lacking:
             rows = [
-                [words.unsupported, named.measure(each.measure), str(each.count), said.say(each.reason)]
+                [
+                    words.text("trouble.unsupported"),
+                    named.measure(each.measure),
+                    str(each.count),
+                    said.say(each.reason),
+                ]
                 for each in lacking
             ]
             blocks.append(
-                self._as.grid([words.status, named.words.table.measure, words.cell, words.reason], rows, 4)
+                self._as.grid(
+                    [
+                        *words.each("trouble.status", "table.measure", "trouble.cell", "trouble.reason"),
+                    ],
+                    rows,
+                    4,
+                )
             )
         notes = [sentences.noted(note, named.words) for note in analysis.notes]
         blocks += [self._list(notes)] if notes else []
-        return blocks or [words.none]
+        return blocks or [words.text("trouble.none")]
 
     def _environment(self, run: StoredRun, words: Words) -> list[str]:
         facts = packets.other_facts(run, words)
         if not facts:
-            return [words.page.no_facts]
+            return [words.text("page.no_facts")]
         return [self._list(f"{fact.name}: {fact.text}" for fact in facts if fact.text)]
 
     def _repeat(self, run: StoredRun, version: str, words: Words) -> str:
-        page = words.page
-        entries = [
-            (page.run, run.name), (page.seed, str(run.plan.seed)), (page.blocks, str(run.plan.blocks)),
-            (page.digest, run.plan.digest), (page.version, version),
-        ]  # fmt: skip
-        return self._list(f"{name}: {value}" for name, value in entries)
+        entries = (
+            ("page.run", run.name),
+            ("page.seed", str(run.plan.seed)),
+            ("page.blocks", str(run.plan.blocks)),
+            ("page.digest", run.plan.digest),
+            ("page.version", version),
+        )
+        return self._list(f"{words.text(key)}: {value}" for key, value in entries)

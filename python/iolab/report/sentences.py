@@ -12,7 +12,6 @@ from iolab.report.names import Names
 from iolab.report.selection import ROUND_TRIP, Shown, latency_first
 from iolab.report.watches import watch_lines
 from iolab.report.words import Words
-from iolab.report.words.summary import SummaryWords
 from iolab.statements.warnings import Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
@@ -36,15 +35,17 @@ def state(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str:
     tally = dict.fromkeys(Status, 0)
     for trial in trials:
         tally[trial.result.status] += 1
-    text = words.state
-    return text.line.format(
-        state=text.complete if run.status is RunStatus.COMPLETE else text.partial,
+    return words.text(
+        "state.line",
+        state=words.text("state.complete")
+        if run.status is RunStatus.COMPLETE
+        else words.text("state.partial"),
         ok=tally[Status.OK],
         failed=tally[Status.FAILED],
         invalid=tally[Status.INVALID],
         blocks=run.plan.blocks,
-        date=_date(trials) or text.no_trials,
-        host=host_line(run.facts) or text.unknown_host,
+        date=_date(trials) or words.text("state.no_trials"),
+        host=host_line(run.facts) or words.text("state.unknown_host"),
     )
 
 
@@ -52,7 +53,7 @@ def progress(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str
     """Say how much of the plan is recorded, where that is not all of it."""
     if run.status is RunStatus.COMPLETE:
         return None
-    return words.state.progress.format(done=len(trials), planned=len(run.plan.steps))
+    return words.text("state.progress", done=len(trials), planned=len(run.plan.steps))
 
 
 def states(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
@@ -63,7 +64,7 @@ def states(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[
 def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
     """What a reader must know before any figure."""
     words = names.words
-    late = words.state.joined_late.format(count=run.joined_late) if run.joined_late else None
+    late = words.text("state.joined_late", count=run.joined_late) if run.joined_late else None
     said = (
         progress(run, trials, words),
         functional(trials, names),
@@ -76,7 +77,7 @@ def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list
 def everywhere(run: StoredRun, names: Names) -> str | None:
     """Say which levels the whole run has; None where none is the same everywhere."""
     levels = [names.level(factor, label) for factor, label in run.plan.fixed().items()]
-    return names.words.state.everywhere.format(levels=names.words.comma.join(levels)) if levels else None
+    return names.words.text("state.everywhere", levels=names.words.listed(levels)) if levels else None
 
 
 def _date(trials: Sequence[TrialRecord]) -> str:
@@ -115,38 +116,40 @@ def _first(places: Sequence[Mapping[str, object]], keys: Sequence[str]) -> str:
 
 def finding(found: Finding, analysis: Analysis, names: Names) -> str:
     """Say what one change of level does."""
-    words = names.words.summary
+    words = names.words
     detectable = analysis.detectable.get(found.measure)
     conditions, measure = names.cell(found.conditions), names.measure(found.measure)
     places = {
         "level": _subject(found, names),
         "reference": _reference(found, names),
         "change": _change(found, names.words),
-        "measure": words.each_direction.format(measure=measure) if found.each_direction else measure,
+        "measure": words.text("summary.each_direction", measure=measure) if found.each_direction else measure,
         "conditions": conditions,
-        "under": f"{names.words.comma}{conditions}" if conditions else "",
+        "under": f"{names.words.text('comma')}{conditions}" if conditions else "",
         "detectable": numbers.percent(detectable) if detectable is not None else "",
     }
     if found.shown:
-        more, less = (words.more_under, words.less_under) if conditions else (words.more, words.less)
-        return (more if found.ratio >= 1 else less).format(**places)
-    return _not_shown(found, detectable, words).format(**places)
+        more, less = (
+            ("summary.more_under", "summary.less_under") if conditions else ("summary.more", "summary.less")
+        )
+        return words.text(more if found.ratio >= 1 else less, **places)
+    return words.text(_not_shown(found, detectable), **places)
 
 
-def _not_shown(found: Finding, detectable: float | None, words: SummaryWords) -> str:
-    """Return the template for a change that is not counted as a difference: with the rule, where 0 is outside."""
+def _not_shown(found: Finding, detectable: float | None) -> str:
+    """Return the text for a change that is not counted as a difference: with the rule, where 0 is outside."""
     if found.ci is None or (detectable is not None and detectable > MOST_DETECTABLE):
-        return words.untold
+        return "summary.untold"
     if found.ci.low <= 1 <= found.ci.high:
-        return words.same if detectable is None else words.same_detectable
+        return "summary.same" if detectable is None else "summary.same_detectable"
     small = detectable is not None and max(found.ratio, 1 / found.ratio) < 1 + detectable
-    return words.too_small if small else words.chance
+    return "summary.too_small" if small else "summary.chance"
 
 
 def _subject(found: Finding, names: Names) -> str:
     """Begin the sentence: with the factor, or as it was written where the level says by itself what it is."""
     level = names.subject(found.factor, found.level)
-    own = level == found.level and found.level not in names.words.plain_levels
+    own = level == found.level and found.level not in names.words.terms("plain_levels")
     return level if own else capital(level)
 
 
@@ -159,7 +162,7 @@ def _reference(found: Finding, names: Names) -> str:
 def _change(found: Finding, words: Words) -> str:
     text = numbers.change(found.ratio, found.ci, words)
     text = numbers.judged(text, found.ratio, found.better if found.shown else "", words)
-    return text if found.ci is not None else words.summary.change_without_interval.format(change=text)
+    return text if found.ci is not None else words.text("summary.change_without_interval", change=text)
 
 
 def capital(text: str) -> str:
@@ -173,7 +176,7 @@ def summary(
 ) -> list[str]:
     """The sentences that open a report: what was measured, what makes a difference, and what does not."""
     if not analysis.estimates:
-        return [names.words.summary.no_estimates]
+        return [names.words.text("summary.no_estimates")]
     groups = analysis.estimates.by_metric
     under_load = dict(against_baseline.under_load(analysis, measures, baseline, names))
     phases = list(against_baseline.phases(analysis, measures, baseline, names))
@@ -191,13 +194,14 @@ def summary(
     shown = sorted(analysis.findings, key=lambda found: not found.shown)
     lines += [finding(found, analysis, names) for found in shown[:MOST_FINDINGS]]
     if len(shown) > MOST_FINDINGS:
-        lines.append(names.words.summary.left_out.format(count=len(shown) - MOST_FINDINGS))
+        lines.append(names.words.text("summary.left_out", count=len(shown) - MOST_FINDINGS))
     return lines
 
 
 def path_held(measure: str, path: PathProduct, names: Names) -> str:
     """Say rate, round-trip time and bandwidth-delay product of the path of a measure whose windows are swept."""
-    return names.words.summary.path.format(
+    return names.words.text(
+        "summary.path",
         measure=names.measure(measure),
         rate=format_bits_per_second(path.rate_bps),
         rtt=format_nanoseconds(path.rtt_ns),
@@ -208,24 +212,24 @@ def path_held(measure: str, path: PathProduct, names: Names) -> str:
 
 def onset(found: Onset, names: Names) -> str:
     """Say from which offered load on a measure loses."""
-    words = names.words.summary
+    words = names.words
     conditions = names.cell(found.conditions)
     places = {
         "measure": names.measure(found.measure),
-        "conditions": f"{names.words.comma}{conditions}" if conditions else "",
+        "conditions": f"{names.words.text('comma')}{conditions}" if conditions else "",
         "largest": found.largest,
         "level": found.level or "",
         "loss": _loss(found.loss, names),
         "loss_at_largest": _loss(found.loss_at_largest, names),
     }
     if found.level is None:
-        return words.onset_none.format(**places)
-    return (words.onset if found.level == found.largest else words.onset_rising).format(**places)
+        return words.text("summary.onset_none", **places)
+    return words.text("summary.onset" if found.level == found.largest else "summary.onset_rising", **places)
 
 
 def _loss(ends: tuple[float, float], names: Names) -> str:
     low, high = (numbers.percent(end) for end in ends)
-    return low if low == high else names.words.summary.between.format(low=low, high=high)
+    return low if low == high else names.words.text("summary.between", low=low, high=high)
 
 
 def _extent(estimates: CellEstimates, names: Names) -> str:
@@ -236,11 +240,12 @@ def _extent(estimates: CellEstimates, names: Names) -> str:
     by = numbers.scale(low.metric.name, low.unit, means)
     places = {"figure": names.measured(low.measure, low.metric)}
     if len(estimates) == 1:
-        return words.summary.single.format(value=with_interval(low, by, words), **places)
+        return words.text("summary.single", value=with_interval(low, by, words), **places)
     low_text, high_text = (_mean(estimate, by, words) for estimate in (low, high))
     if low_text == high_text:
-        return words.summary.alike.format(value=low_text, count=len(estimates), **places)
-    return words.summary.range.format(
+        return words.text("summary.alike", value=low_text, count=len(estimates), **places)
+    return words.text(
+        "summary.range",
         low=with_interval(low, by, words),
         high=with_interval(high, by, words),
         low_cell=names.cell(low.cell),
@@ -262,7 +267,7 @@ def _mean(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
 
 def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | None:
     """Say what the percentages of the summary are changes of."""
-    words = names.words.summary
+    words = names.words
     if not analysis.findings:
         return None
     used = {found.measure for found in analysis.findings}
@@ -270,22 +275,28 @@ def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | N
     for measure in measures:
         if measure in used and measure in analysis.leading:
             by_name.setdefault(names.metric(analysis.leading[measure]), []).append(names.measure(measure))
-    comma = names.words.comma
-    metrics = [words.leading.format(metric=metric, measure=comma.join(of)) for metric, of in by_name.items()]
+    metrics = [
+        words.text("summary.leading", metric=metric, measure=words.listed(of))
+        for metric, of in by_name.items()
+    ]
     levels = [found.ci.level_ratio for found in analysis.findings if found.ci is not None]
-    text = words.legend.format(
-        metrics=names.words.comma.join(metrics),
+    text = words.text(
+        "summary.legend",
+        metrics=names.words.listed(metrics),
         level_percent=numbers.percent(levels[0] if levels else 0.95, 0),
     )
     bare = any(found.ci is None for found in analysis.findings)
-    return f"{text} {words.no_interval}" if bare else text
+    return f"{text} {words.text('summary.no_interval')}" if bare else text
 
 
 def resolution(analysis: Analysis, measures: Sequence[str], names: Names) -> list[str]:
     """Say per measure how small a change this run could have shown."""
-    words = names.words.summary
+    words = names.words
     return [
-        (words.detectable if analysis.detectable[measure] <= MOST_DETECTABLE else words.undetectable).format(
+        words.text(
+            "summary.detectable"
+            if analysis.detectable[measure] <= MOST_DETECTABLE
+            else "summary.undetectable",
             measure=names.measure(measure),
             detectable=numbers.percent(analysis.detectable[measure]),
             spread=numbers.percent(analysis.spread[measure]),
@@ -303,9 +314,7 @@ def is_functional(trials: Iterable[TrialRecord]) -> bool:
 def functional(trials: Iterable[TrialRecord], names: Names) -> str | None:
     """The mark of results that show function, not performance; None where there are none."""
     measures = dict.fromkeys(names.measure(trial.measure) for trial in trials if is_functional([trial]))
-    return (
-        names.words.summary.functional.format(measures=names.words.comma.join(measures)) if measures else None
-    )
+    return names.words.text("summary.functional", measures=names.words.listed(measures)) if measures else None
 
 
 def outliers(
@@ -324,14 +333,15 @@ def outliers(
         else:
             lines.append(_outlier(outlier, estimate, by, mark, names))
     if left_out:
-        lines.append(names.words.table.outliers_left_out.format(count=left_out))
+        lines.append(names.words.text("table.outliers_left_out", count=left_out))
     return lines
 
 
 def _outlier(outlier: Outlier, estimate: Estimate, by: numbers.Scale, mark: str, names: Names) -> str:
     words = names.words
     decimals = numbers.estimate_decimals(estimate, by)
-    return words.table.outlier.format(
+    return words.text(
+        "table.outlier",
         mark=mark,
         cell=names.cell(outlier.cell) or names.measure(outlier.measure),
         block=outlier.block,
@@ -345,7 +355,7 @@ def _apart(outlier: Outlier, estimate: Estimate, by: numbers.Scale, names: Names
     """Why it is marked, and what else was unusual in that trial."""
     decimals = numbers.estimate_decimals(estimate, by)
     median = numbers.quantity(estimate.median, by, decimals, names.words)
-    text = names.words.table.apart.format(median=median, z=numbers.fixed(abs(outlier.robust_z), 0))
+    text = names.words.text("table.apart", median=median, z=numbers.fixed(abs(outlier.robust_z), 0))
     return names.words.said.join([text, *(names.words.said.say(one) for one in outlier.beside)])
 
 
@@ -356,7 +366,7 @@ def noted(note: Warning, words: Words) -> str:
 
 def advised(text: str, advice: str, words: Words) -> str:
     """A sentence and, where there is any, what to do."""
-    return words.trouble.advice_after.format(text=stop(text), advice=stop(advice)) if advice else stop(text)
+    return words.text("trouble.advice_after", text=stop(text), advice=stop(advice)) if advice else stop(text)
 
 
 def stop(text: str) -> str:

@@ -15,35 +15,39 @@ FLOWS = 8
 
 def lines(link: str, trial: str, found: Judged, words: Words) -> Iterator[str]:
     """Give the lines of one shaper in one trial."""
-    said = words.wire.shaper
-    verdicts = {Kind.PASSED: said.passed, Kind.FAILED: said.failed, Kind.NOT_JUDGED: said.not_judged}
-    yield said.title.format(link=link, trial=trial, verdict=verdicts[found.verdict])
+    verdicts = {
+        Kind.PASSED: words.text("wire.shaper.passed"),
+        Kind.FAILED: words.text("wire.shaper.failed"),
+        Kind.NOT_JUDGED: words.text("wire.shaper.not_judged"),
+    }
+    yield words.text("wire.shaper.title", link=link, trial=trial, verdict=verdicts[found.verdict])
     for check in found.checks:
         yield _checked(check, words)
     if found.classes is None:
-        yield said.flows_unseen.format(flows=FLOWS)
+        yield words.text("wire.shaper.flows_unseen", flows=FLOWS)
     for one in found.classes or ():
-        yield (said.of_class if one.checks else said.silent_class).format(name=one.name)
+        yield words.text("wire.shaper.of_class" if one.checks else "wire.shaper.silent_class", name=one.name)
         for check in one.checks:
             yield _checked(check, words)
     for advice in found.advice:
-        yield said.advice.format(key=advice.key, value=_value(advice))
+        yield words.text("wire.shaper.advice", key=advice.key, value=_value(advice))
 
 
 def _checked(check: Check, words: Words) -> str:
-    said = words.wire.shaper
     what = {
-        Kept.RATE: said.rate,
-        Kept.REACHED: said.reached,
-        Kept.WINDOW: said.window,
-        Kept.CEIL: said.ceil,
-        Kept.ALONE: said.alone,
-        Kept.SHARE: said.share,
+        Kept.RATE: words.text("wire.shaper.rate"),
+        Kept.REACHED: words.text("wire.shaper.reached"),
+        Kept.WINDOW: words.text("wire.shaper.window"),
+        Kept.CEIL: words.text("wire.shaper.ceil"),
+        Kept.ALONE: words.text("wire.shaper.alone"),
+        Kept.SHARE: words.text("wire.shaper.share"),
     }[check.what]
-    bound = said.at_least if check.what in AT_LEAST else said.at_most
-    held = said.held if check.held else said.missed
+    bound = (
+        words.text("wire.shaper.at_least") if check.what in AT_LEAST else words.text("wire.shaper.at_most")
+    )
+    held = words.text("wire.shaper.held") if check.held else words.text("wire.shaper.missed")
     if check.excuse is not None:
-        held = said.excused.format(why=words.said.say(check.excuse))
+        held = words.text("wire.shaper.excused", why=words.said.say(check.excuse))
     return bound.format(
         what=f"{what:18}",
         window=f"{numbers.duration(check.window_ns):>6}",

@@ -67,7 +67,7 @@ def comparison_text(compared: Comparison, words: Words = EN) -> str:
 
 
 def _title(compared: Comparison, words: Words) -> str:
-    return words.compare.title.format(a=compared.run_a, b=compared.run_b)
+    return words.text("compare.title", a=compared.run_a, b=compared.run_b)
 
 
 def _names(compared: Comparison, words: Words) -> Names:
@@ -94,18 +94,23 @@ def _part(cells: Sequence[CellComparison], named: Names) -> _Part:
         first.metric.name, first.unit, [mean for each in cells for mean in (each.mean_a, each.mean_b)]
     )
     figures = [_figures(each, by, words) for each in cells]
-    text = words.compare
     means = [numbers.align(column, " ", " ") for column in zip(*figures, strict=True)]
-    heads = [*map(named.factor, factors), text.a, text.b]
+    heads = [*map(named.factor, factors), *words.each("compare.a", "compare.b")]
     rows = [
         (*(each.cell.get(factor, "") for factor in factors), *(column[index] for column in means),
          _change(each, words), _compared(each, words))
         for index, each in enumerate(cells)
     ]  # fmt: skip
     metric = numbers.directed(head(named.metric(first.metric), by.unit, words), first.better, words)
-    caption = words.table.caption.format(measure=named.measure(first.measure), metric=metric)
-    left_out = words.table.rows_left_out.format(shown=len(cells), total=total) if total > len(cells) else ""
-    return _Part(caption, (*heads, text.change, text.verdict), tuple(rows), len(factors), left_out)
+    caption = words.text("table.caption", measure=named.measure(first.measure), metric=metric)
+    left_out = words.text("table.rows_left_out", shown=len(cells), total=total) if total > len(cells) else ""
+    return _Part(
+        caption,
+        (*heads, *words.each("compare.change", "compare.verdict")),
+        tuple(rows),
+        len(factors),
+        left_out,
+    )
 
 
 def _distance(cell: CellComparison) -> float:
@@ -128,16 +133,16 @@ def _compared(cell: CellComparison, words: Words) -> str:
     """Say whether a difference is shown, or what of the instrument keeps it from being known."""
     limited = dict.fromkeys((*cell.limited_a, *cell.limited_b))
     if limited:
-        return words.compare.only_bounds.format(limits=limits(tuple(limited), words))
+        return words.text("compare.only_bounds", limits=limits(tuple(limited), words))
     if cell.ratio is None and cell.method_a != cell.method_b:
-        return words.table.incomparable_names[OTHER_METHOD]
+        return words.name("table.incomparable_names", OTHER_METHOD)
     return _verdict(cell.p_value, words)
 
 
 def _verdict(p_value: float | None, words: Words) -> str:
     if p_value is None:
-        return words.compare.unknown
-    return words.compare.shown if numbers.is_shown(p_value) else words.compare.not_shown
+        return words.text("compare.unknown")
+    return words.text("compare.shown") if numbers.is_shown(p_value) else words.text("compare.not_shown")
 
 
 def _change(each: CellComparison | OverallComparison, words: Words) -> str:
@@ -157,14 +162,18 @@ def _overall(compared: Comparison, named: Names) -> Iterator[str]:
 
 def _overall_template(each: OverallComparison, words: Words) -> str:
     if each.p_value is None:
-        return words.compare.overall_unknown
-    return words.compare.overall_shown if numbers.is_shown(each.p_value) else words.compare.overall_same
+        return words.text("compare.overall_unknown")
+    return (
+        words.text("compare.overall_shown")
+        if numbers.is_shown(each.p_value)
+        else words.text("compare.overall_same")
+    )
 
 
 def _remarks(compared: Comparison, named: Names) -> Iterator[str]:
     words = named.words
-    yield from _lone(compared.only_a, words.compare.only, compared.run_a, named)
-    yield from _lone(compared.only_b, words.compare.only, compared.run_b, named)
+    yield from _lone(compared.only_a, words.text("compare.only"), compared.run_a, named)
+    yield from _lone(compared.only_b, words.text("compare.only"), compared.run_b, named)
     for warning in compared.warnings:
         yield sentences.noted(warning, words)
 

@@ -28,22 +28,28 @@ def trial_over_time(
 ) -> RenderableType:
     """Render the series of a trial; those of one quantity share the scale, which begins at 0."""
     named = names_of(plan, words)
-    text = words.over_time
     laid = over_time.panels(trial, series, named, COLUMNS, EVERY)
     on_wire = _on_wire(trial, series, named)
     if laid is None and not on_wire:
-        return Text(text.no_series.format(trial=over_time.title(trial, named)))
+        return Text(words.text("over_time.no_series", trial=over_time.title(trial, named)))
     if laid is None:
         return Group(*on_wire)
-    heads = text.figures.format(min=words.table.min, mean=words.table.mean, max=words.table.max)
+    heads = words.text(
+        "over_time.figures",
+        min=words.text("table.min"),
+        mean=words.text("table.mean"),
+        max=words.text("table.max"),
+    )
     parts: list[RenderableType] = [
         Text(laid.title, style="bold"),
-        Text(text.key.format(key=laid.key, duration=laid.duration), style="dim"),
+        Text(words.text("over_time.key", key=laid.key, duration=laid.duration), style="dim"),
     ]
     for group in laid.groups:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        table.add_column(f"{group.title}, {text.scale.format(top=group.top_text)}", overflow="fold")
-        table.add_column(text.course, no_wrap=True)
+        table.add_column(
+            f"{group.title}, {words.text('over_time.scale', top=group.top_text)}", overflow="fold"
+        )
+        table.add_column(words.text("over_time.course"), no_wrap=True)
         table.add_column(heads, no_wrap=True)
         for panel in group.panels:
             course = sparkline(panel.columns.mean, group.top)
@@ -57,7 +63,7 @@ def _on_wire(trial: TrialRecord, series: Sequence[Series], named: Names) -> list
     laid = wire_trial(trial, series, named)
     if laid is None:
         return []
-    parts: list[RenderableType] = ["", Text(named.words.wire.heading, style="bold")]
+    parts: list[RenderableType] = ["", Text(named.words.text("wire.heading"), style="bold")]
     for point in laid.points:
         shortest = min((each for _, each in point.windows), key=_length_ns, default=None)
         if shortest is None:

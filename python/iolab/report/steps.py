@@ -22,7 +22,7 @@ Column = Mapping[tuple[CellKey, float], float]
 
 def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
     """Write every step of as many whole curves as fit."""
-    text = names.words.packets
+    words = names.words
     columns = _columns(found.curves)
     cells = run.plan.in_order({cell_key(each.cell): each.cell for each in found.curves}.values())
     used = {factor for cell in cells for factor in cell}.difference(run.plan.fixed())
@@ -39,10 +39,10 @@ def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Gr
         )
         for at, (cell, load) in enumerate(places)
     )
-    left_out = text.cells_left_out.format(shown=len(kept), total=len(cells))
+    left_out = words.text("packets.cells_left_out", shown=len(kept), total=len(cells))
     return Grid(
-        caption=text.steps.format(measure=names.measure(found.measure)),
-        heads=(*map(names.factor, factors), text.load, *(name for name, _ in written)),
+        caption=words.text("packets.steps", measure=names.measure(found.measure)),
+        heads=(*map(names.factor, factors), words.text("packets.load"), *(name for name, _ in written)),
         rows=rows,
         labels=len(factors) + 1,
         folded=True,

@@ -133,13 +133,15 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
     order = [cell_key(cell) for cell in run.plan.in_order([row.cell for row in rows.values()])]
     notes = sentences.outliers(shown, analysis, by, MARK, names)
     notes += (
-        [words.table.no_figure.format(count=len(silent), metric=names.metric(shown.metric))] if silent else []
+        [words.text("table.no_figure", count=len(silent), metric=names.metric(shown.metric))]
+        if silent
+        else []
     )
     notes += without_baseline(shown, run, names)
     notes += _sum_of_directions(shown, words)
-    notes += [words.packets.bound_note] if any(each.bounds for each in estimates) else []
+    notes += [words.text("packets.bound_note")] if any(each.bounds for each in estimates) else []
     if shown.total > len(estimates):
-        notes.append(words.table.rows_left_out.format(shown=len(estimates), total=shown.total))
+        notes.append(words.text("table.rows_left_out", shown=len(estimates), total=shown.total))
     return ResultTable(
         shown=shown,
         caption=_caption(shown, run, names),
@@ -164,7 +166,7 @@ def _silent(shown: Shown, analysis: Analysis) -> list[Mapping[str, str]]:
 
 
 def _empty_row(cell: Mapping[str, str], factors: Sequence[str], run: StoredRun, words: Words) -> ResultRow:
-    none = words.none
+    none = words.text("none")
     return ResultRow(
         cell=cell, levels=tuple(cell.get(factor, "") for factor in factors), mean=none, min=none, max=none, ci=none,
         n="0", change=none, marked=0, reference=is_baseline(cell, run.plan.baseline),
@@ -174,7 +176,7 @@ def _empty_row(cell: Mapping[str, str], factors: Sequence[str], run: StoredRun, 
 def _sum_of_directions(shown: Shown, words: Words) -> list[str]:
     """Say what a rate is where two directions run at once."""
     both = any(each.direction in BOTH_DIRECTIONS for each in shown.estimates)
-    return [words.table.both_ways_sum] if both and shown.metric.name.endswith(RATES) else []
+    return [words.text("table.both_ways_sum")] if both and shown.metric.name.endswith(RATES) else []
 
 
 def _side(
@@ -209,13 +211,16 @@ def _limits(shown: Shown, cells: Sequence[CellKey], names: Names) -> list[tuple[
     own = {cell_key(each.cell): each for each in shown.estimates}
     if not any(each.bounds for each in own.values()):
         return []
-    texts = [limits(own[cell].limited_by, names.words) if cell in own else names.words.none for cell in cells]
-    return [(names.words.packets.limited_by, tuple(texts))]
+    texts = [
+        limits(own[cell].limited_by, names.words) if cell in own else names.words.text("none")
+        for cell in cells
+    ]
+    return [(names.words.text("packets.limited_by"), tuple(texts))]
 
 
 def limits(codes: Sequence[str], words: Words) -> str:
     """Write what of the instrument was the limit."""
-    return words.comma.join(words.packets.limit_names.get(code, code) for code in codes) or words.none
+    return words.listed(words.name("packets.limit_names", code) for code in codes) or words.text("none")
 
 
 def _of_flow(metric: Quantity, whole: Quantity) -> bool:
@@ -241,10 +246,12 @@ def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: 
     factors = columns(every, run)
     kept = list(found.items())[:MOST_FLOWS]
     texts = [_means(own, [cell_key(cell) for cell in cells[:most]], by, words) for _, own in kept]
-    text = words.table.flows_left_out.format(shown=len(kept), total=len(found))
+    text = words.text("table.flows_left_out", shown=len(kept), total=len(found))
     return Grid(
-        caption=words.table.flows.format(
-            measure=names.measure(shown.measure), metric=head(names.metric(shown.metric), by.unit, words)
+        caption=words.text(
+            "table.flows",
+            measure=names.measure(shown.measure),
+            metric=head(names.metric(shown.metric), by.unit, words),
         ),
         heads=(*map(names.factor, factors), *(names.component(metric.dimensions) for metric, _ in kept)),
         rows=tuple(
@@ -257,14 +264,14 @@ def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: 
 
 
 def _caption(shown: Shown, run: StoredRun, names: Names) -> str:
-    words = names.words.table
+    words = names.words
     metric = numbers.directed(names.metric(shown.metric), shown.estimates[0].better, names.words)
     places = {"measure": names.measure(shown.measure), "metric": metric}
     used = {factor for estimate in shown.estimates for factor in estimate.cell}
     baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
     if not names.cell(baseline) or all(estimate.ratio is None for estimate in shown.estimates):
-        return words.caption.format(**places)
-    return words.caption_baseline.format(baseline=names.cell(baseline), **places)
+        return words.text("table.caption", **places)
+    return words.text("table.caption_baseline", baseline=names.cell(baseline), **places)
 
 
 def _row(
@@ -277,7 +284,7 @@ def _row(
         numbers.figure(value, by, numbers.trial_decimals(value, by, decimals), words)
         for value in (estimate.min, estimate.max)
     )
-    written = words.table.incomparable_names.get(estimate.apart, estimate.apart) or written
+    written = words.name("table.incomparable_names", estimate.apart) or written
     return ResultRow(
         cell=estimate.cell,
         levels=tuple(estimate.cell.get(factor, "") for factor in factors),
@@ -286,7 +293,7 @@ def _row(
         max=numbers.at_least(most, estimate.bounds > 0, words),
         ci=numbers.interval(estimate.ci, by, words),
         n=str(estimate.n),
-        change=words.table.baseline if reference and not estimate.apart else written,
+        change=words.text("table.baseline") if reference and not estimate.apart else written,
         marked=len(estimate.outliers),
         reference=reference,
     )
@@ -308,7 +315,7 @@ def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> Metrics
     heads = [head for head, _ in written]
     rows = [(*row.levels, *(column[index] for _, column in written)) for index, row in enumerate(table.rows)]
     return MetricsTable(
-        caption=words.table.all_metrics.format(measure=names.measure(table.shown.measure)),
+        caption=words.text("table.all_metrics", measure=names.measure(table.shown.measure)),
         heads=(*table.factors, *heads),
         rows=tuple(rows),
         labels=len(table.factors),
@@ -336,7 +343,7 @@ def _means(
     for cell in cells:
         estimate = estimates.get(cell)
         if estimate is None:
-            texts.append(words.none)
+            texts.append(words.text("none"))
         else:
             texts.append(numbers.mean(estimate, by, words))
     return numbers.align(texts)
@@ -344,7 +351,7 @@ def _means(
 
 def head(name: str, unit: str, words: Words) -> str:
     """A column's head, with the unit where there is one."""
-    return words.table.unit.format(name=name, unit=unit) if unit else name
+    return words.text("table.unit", name=name, unit=unit) if unit else name
 
 
 def chosen(analysis: Analysis, measure: str, metric: Quantity, most: int) -> Shown | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from iolab.record.trial import Status
+from iolab.report.words import Words
 from iolab.statements.failures import Failure
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
@@ -81,7 +82,7 @@ def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:
     ]
 
 
-def block_list(blocks: tuple[int, ...], comma: str) -> str:
+def block_list(blocks: tuple[int, ...], words: Words) -> str:
     """List block numbers, shortened where there are many."""
-    listed = comma.join(str(block) for block in blocks[:MOST_BLOCKS])
+    listed = words.listed(str(block) for block in blocks[:MOST_BLOCKS])
     return listed if len(blocks) <= MOST_BLOCKS else f"{listed}, …"

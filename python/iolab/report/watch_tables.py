@@ -13,7 +13,7 @@ from iolab.store.records import StoredRun
 
 def watch_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
     """Write what passed each watched direction: a row per cell and direction; no watch gives no table."""
-    words, wire = names.words, names.words.wire
+    words = names.words
     passed = list(passed_by(measure, analysis))
     if not passed:
         return []
@@ -30,11 +30,11 @@ def watch_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, 
         )
         for at, one in enumerate(shown)
     ]
-    left = (words.table.phases_left_out.format(shown=len(rows), total=len(passed)),)
+    left = (words.text("table.phases_left_out", shown=len(rows), total=len(passed)),)
     return [
         Grid(
-            caption=wire.saw_caption.format(measure=names.measure(measure)),
-            heads=(wire.direction, *map(names.factor, factors), *(head for head, _ in found)),
+            caption=words.text("wire.saw_caption", measure=names.measure(measure)),
+            heads=(words.text("wire.direction"), *map(names.factor, factors), *(head for head, _ in found)),
             rows=tuple(rows),
             labels=1 + len(factors),
             notes=left if len(rows) < len(passed) else (),
@@ -44,14 +44,13 @@ def watch_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, 
 
 def _columns(passed: Sequence[Passed], words: Words) -> list[tuple[str, list[str]]]:
     """Return the columns of figures that have any, with heads."""
-    wire = words.wire
     of: tuple[tuple[str, list[Estimate | None]], ...] = (
-        (wire.burst_p50, [one.frames for one in passed]),
-        (wire.burst_p99, [one.frames_p99 for one in passed]),
-        (wire.interval_p50, [one.interval for one in passed]),
-        (wire.gap_p50, [one.gap for one in passed]),
-        (wire.busiest, [one.busiest for one in passed]),
-        (wire.idle, [one.idle for one in passed]),
+        (words.text("wire.burst_p50"), [one.frames for one in passed]),
+        (words.text("wire.burst_p99"), [one.frames_p99 for one in passed]),
+        (words.text("wire.interval_p50"), [one.interval for one in passed]),
+        (words.text("wire.gap_p50"), [one.gap for one in passed]),
+        (words.text("wire.busiest"), [one.busiest for one in passed]),
+        (words.text("wire.idle"), [one.idle for one in passed]),
     )
     return [_column(head, estimates, words) for head, estimates in of if any(estimates)]
 
@@ -62,4 +61,4 @@ def _column(head: str, estimates: Sequence[Estimate | None], words: Words) -> tu
     window_ns = known[0].metric.dimensions.window_ns
     name = head.format(window="" if window_ns is None else numbers.duration(window_ns))
     titled = f"{name} [{by.unit}]" if by.unit else name
-    return titled, [words.none if one is None else numbers.mean(one, by, words) for one in estimates]
+    return titled, [words.text("none") if one is None else numbers.mean(one, by, words) for one in estimates]

@@ -7,7 +7,7 @@ from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.record.dimensions import Dimensions
 from iolab.report import numbers
 from iolab.report.names import Names
-from iolab.report.words.wire import WireWords
+from iolab.report.words import Words
 
 BUSIEST_SHARE = 0.1
 """Of the bytes of a measure's busiest direction: one that carried less (acknowledgements) has no sentence."""
@@ -67,17 +67,16 @@ class _Pattern:
         sizes = tuple(int(span).bit_length() for span in (*self.spans_ns, *self.idle))
         return (self.kind, self.frames, sizes)
 
-    def say(self, words: WireWords) -> str:
+    def say(self, words: Words) -> str:
         """Return it in words, with the least and the largest of its cells."""
         spans = [_duration(one) for one in sorted(self.spans_ns)]
         idle = [str(one) for one in sorted(self.idle)]
-        template: str = getattr(words, self.kind)
-        return template.format(frames=self.frames, span=_range(spans, words), idle=_range(idle, words))
+        return words.text(self.kind, frames=self.frames, span=_range(spans, words), idle=_range(idle, words))
 
 
 def watch_lines(analysis: Analysis, measures: Sequence[str], names: Names) -> Iterator[str]:
     """Say of each direction what passed in each cell; of many cells, those of one pattern share a clause."""
-    words = names.words.wire
+    words = names.words
     for measure in measures:
         passed = tuple(passed_by(measure, analysis))
         most = max((one.bytes for one in passed), default=0.0)
@@ -85,13 +84,15 @@ def watch_lines(analysis: Analysis, measures: Sequence[str], names: Names) -> It
             own = [one for one in passed if one.direction == direction]
             clauses = _clauses(own, names)
             places = {"measure": names.measure(measure), "direction": direction.replace("->", " → ")}
-            together = [words.clauses.join(clauses)] if 0 < len(clauses) <= MOST_TOGETHER else clauses
+            together = (
+                [words.text("wire.clauses").join(clauses)] if 0 < len(clauses) <= MOST_TOGETHER else clauses
+            )
             for cells in together:
-                yield words.saw.format(**places, cells=cells)
+                yield words.text("wire.saw", **places, cells=cells)
 
 
 def _clauses(own: Sequence[Passed], names: Names) -> list[str]:
-    words = names.words.wire
+    words = names.words
     groups: dict[object, list[tuple[Passed, _Pattern]]] = {}
     for number, one in enumerate(own):
         if (pattern := _pattern(one)) is not None:
@@ -103,15 +104,15 @@ def _clauses(own: Sequence[Passed], names: Names) -> list[str]:
         spans = tuple(span for _, each in found for span in each.spans_ns)
         idle = tuple(time for _, each in found for time in each.idle)
         said = _Pattern(first.kind, first.frames, spans, idle).say(words)
-        cell = names.cell(found[0][0].cell) if len(found) == 1 else words.cells.format(count=len(found))
-        clauses.append(words.in_cell.format(cell=cell, pattern=said) if cell else said)
+        cell = names.cell(found[0][0].cell) if len(found) == 1 else words.text("wire.cells", count=len(found))
+        clauses.append(words.text("wire.in_cell", cell=cell, pattern=said) if cell else said)
     return clauses
 
 
-def _range(texts: Sequence[str], words: WireWords) -> str:
+def _range(texts: Sequence[str], words: Words) -> str:
     if not texts or texts[0] == texts[-1]:
         return texts[0] if texts else ""
-    return words.between.format(low=texts[0], high=texts[-1])
+    return words.text("wire.between", low=texts[0], high=texts[-1])
 
 
 def passed_by(measure: str, analysis: Analysis) -> Iterator[Passed]:
@@ -168,13 +169,13 @@ def _pattern(one: Passed) -> _Pattern | None:
         return None
     frames = round(one.frames.mean)
     if one.interval is None:
-        return _Pattern("no_pause", frames, ()) if frames > 1 else None
+        return _Pattern("wire.no_pause", frames, ()) if frames > 1 else None
     if frames <= 1:
-        return _Pattern("one_by_one", 1, ((one.gap or one.interval).mean,))
+        return _Pattern("wire.one_by_one", 1, ((one.gap or one.interval).mean,))
     idle = 0.0 if not one.frame_ns else one.interval.mean / one.frame_ns - frames
     if 0 < idle <= IDLE_TIMES * frames:
-        return _Pattern("idle_for", frames, (), (max(1, round(idle)),))
-    return _Pattern("bursts", frames, (one.interval.mean,))
+        return _Pattern("wire.idle_for", frames, (), (max(1, round(idle)),))
+    return _Pattern("wire.bursts", frames, (one.interval.mean,))
 
 
 def _duration(ns: float) -> str:

@@ -126,7 +126,8 @@ def figures(about: Dimensions, series: Sequence[Series], metrics: Metrics, named
     )
     if mean is None or most is None or idle is None:
         return ""
-    return named.words.wire.figures.format(
+    return named.words.text(
+        "wire.figures",
         mean=format_bits_per_second(mean.value),
         max=format_bits_per_second(most.value),
         idle=format_ratio(idle.value),
@@ -134,16 +135,16 @@ def figures(about: Dimensions, series: Sequence[Series], metrics: Metrics, named
 
 
 def _name(series: Series, named: Names) -> str:
-    words, about = named.words.wire, series.dimensions
+    words, about = named.words, series.dimensions
     window = numbers.duration(about.window_ns or 0)
     if about.flow is not None:
-        return words.of_flow.format(window=window, flow=about.flow.replace("->", " → "))
-    return (words.line if about.part == LINE else words.arrival).format(window=window)
+        return words.text("wire.of_flow", window=window, flow=about.flow.replace("->", " → "))
+    return words.text("wire.line" if about.part == LINE else "wire.arrival", window=window)
 
 
 def _holds(about: Dimensions, metrics: Metrics, named: Names) -> str:
     """Say the buffer that the declared line needs; without a line the bucket of 1 Gbit/s."""
-    words = named.words.wire
+    words = named.words
     on_line = [
         each
         for each in metrics.named("line_buffer_bytes")
@@ -153,7 +154,7 @@ def _holds(about: Dimensions, metrics: Metrics, named: Names) -> str:
     if found is None or found.dimensions.rate_bps is None:
         return ""
     rate = format_bits_per_second(found.dimensions.rate_bps)
-    return words.holds.format(depth=format_bytes(found.value), rate=rate)
+    return words.text("wire.holds", depth=format_bytes(found.value), rate=rate)
 
 
 def binned(series: Series) -> Bars:

@@ -45,7 +45,11 @@ def workbook(run: StoredRun, analysis: Analysis, version: str, words: Words = EN
     book.set_properties({"title": run.plan.title, "comments": f"iolab {version}", "created": EPOCH})
     head = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
     sheets = _Sheets(book, head)
-    sheets.add(words.page.summary, (words.page.summary,), [[line] for line in _summary(run, analysis, named)])
+    sheets.add(
+        words.text("page.summary"),
+        (words.text("page.summary"),),
+        [[line] for line in _summary(run, analysis, named)],
+    )
     for shown in leading(analysis, run.plan.measures, MOST_ROWS):
         for quantity in _quantities(shown, analysis):
             sheets.add(*_figures(shown, quantity, run, analysis, named))
@@ -115,12 +119,23 @@ def _figures(
     """Return name, heads and rows of the sheet of one figure."""
     estimates = list(analysis.estimates.of_measure(shown.measure)[quantity])
     by = numbers.scale(quantity.name, estimates[0].unit, [each.mean for each in estimates])
-    factors, text = tables.columns(estimates, run), named.words.table
-    units = [tables.head(word, by.unit, named.words) for word in (text.mean, text.min, text.max)]
-    ends = [tables.head(f"{text.interval}, {end}", by.unit, named.words) for end in (text.min, text.max)]
-    heads = (*map(named.factor, factors), *units, *ends, text.n, tables.head(text.change, "%", named.words))
+    factors, words = tables.columns(estimates, run), named.words
+    units = [
+        tables.head(word, by.unit, named.words) for word in words.each("table.mean", "table.min", "table.max")
+    ]
+    ends = [
+        tables.head(f"{words.text('table.interval')}, {end}", by.unit, named.words)
+        for end in (words.text("table.min"), words.text("table.max"))
+    ]
+    heads = (
+        *map(named.factor, factors),
+        *units,
+        *ends,
+        words.text("table.n"),
+        tables.head(words.text("table.change"), "%", named.words),
+    )
     bounded = any(each.bounds for each in estimates)
-    heads += (named.words.packets.limited_by,) if bounded else ()
+    heads += (named.words.text("packets.limited_by"),) if bounded else ()
     part = named.component(quantity.dimensions) if quantity.dimensions.part is not None else ""
     name = f"{named.measure(shown.measure)} {part or named.metric(quantity)}"
     rows = [_row(each, factors, by, named.words) for each in estimates]
@@ -133,7 +148,7 @@ def _row(each: Estimate, factors: Sequence[str], by: numbers.Scale, words: Words
     ends = (None, None) if each.ci is None else (each.ci.low * by.factor, each.ci.high * by.factor)
     change: Cell = None if each.ratio is None else (each.ratio - 1) * 100
     if each.apart:
-        change = words.table.incomparable_names.get(each.apart, each.apart)
+        change = words.name("table.incomparable_names", each.apart)
     figures = (value * by.factor for value in (each.mean, each.min, each.max))
     return (*(each.cell.get(factor, "") for factor in factors), *figures, *ends, float(each.n), change)
 

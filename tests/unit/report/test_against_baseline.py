@@ -90,8 +90,8 @@ def test_a_level_that_begins_with_its_factors_name_is_not_named_twice() -> None:
 def test_a_measure_called_by_a_word_of_its_metric_is_not_named_before_it() -> None:
     """A measure `rate` has no 'rate forwarded rate'."""
     named = names((), EN)
-    assert named.measured("rate", Quantity("forwarded_fps")) == EN.metrics["forwarded_fps"].name
-    assert named.measured("ndr", Quantity("forwarded_fps")) == f"ndr {EN.metrics['forwarded_fps'].name}"
+    assert named.measured("rate", Quantity("forwarded_fps")) == EN.text("metrics.forwarded_fps.name")
+    assert named.measured("ndr", Quantity("forwarded_fps")) == f"ndr {EN.text('metrics.forwarded_fps.name')}"
 
 
 def seeking(reads: Mapping[str, tuple[str, float]]) -> list[str]:

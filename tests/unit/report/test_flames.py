@@ -40,7 +40,7 @@ def test_a_box_is_as_wide_as_its_part_and_names_cannot_leave_it(made: Made) -> N
     }  # fmt: skip
     titles = [each.text for each in root.iter("title")]
     assert "write_[k]: 55\u00a0%" in titles
-    assert found.notes[-1] == EN.profile.note
+    assert found.notes[-1] == EN.text("profile.note")
 
 
 def test_a_page_has_the_flame_graphs_that_fit(made: Made) -> None:

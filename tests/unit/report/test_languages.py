@@ -1,11 +1,8 @@
 """A report in another language: every sentence and head of it, in every format."""
 
 import io
-import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from string import Formatter
 from typing import Any
 
@@ -17,7 +14,6 @@ from tests.unit.report.forwarding_run import forwarding
 from iolab.analysis import compare
 from iolab.cli.main import run
 from iolab.errors import ExitCode
-from iolab.record.encoding import Encoding
 from iolab.report import formats as report
 from iolab.report.words import EN, Words
 
@@ -56,14 +52,13 @@ def turned(tree: Any) -> Any:
             return tree
 
 
-ENGLISH = tomllib.loads((files("iolab.report.words") / "en.toml").read_text(encoding="utf-8"))
-PIECES = frozenset(piece.strip() for piece in literals(ENGLISH) if len(piece.strip()) >= LEAST_LETTERS)
+PIECES = frozenset(piece.strip() for piece in literals(EN.tree) if len(piece.strip()) >= LEAST_LETTERS)
 
 
 @pytest.fixture(scope="module")
 def other() -> Words:
     """A made-up language."""
-    return Encoding(Words).decode(json.dumps({**turned(ENGLISH), "code": "x-turned"}))
+    return Words("x-turned", lambda: turned(EN.tree))
 
 
 def printed(shown: RenderableType) -> str:

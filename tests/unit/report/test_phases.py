@@ -39,7 +39,7 @@ def test_what_was_watched_on_a_wire_is_no_phase() -> None:
 def test_a_program_of_2006_says_why_its_figures_of_then_and_of_today_differ() -> None:
     """Once, below the first table; fio is younger."""
     first, second = grids(disk_run(depth=None))
-    assert first.notes == (EN.table.definitions["write"],)
+    assert first.notes == (EN.text("table.definitions.write"),)
     assert second.notes == ()
     assert grids(disk_run())[0].notes == ()
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.resources import files
 from pkgutil import iter_modules
 from string import Formatter
 from types import UnionType
@@ -15,7 +14,7 @@ from tests.unit.store.drawn import RECORDS
 import iolab.statements
 from iolab.record.encoding import Encoding, Malformed
 from iolab.record.verdict import Limit, Verdict
-from iolab.report.words import LANGUAGES, read_words, words_of
+from iolab.report.words import LANGUAGES, words_of
 from iolab.report.words.say import Sentences
 from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
 from iolab.statements.doubts import OthersOnCpu
@@ -124,16 +123,6 @@ def test_a_language_is_one_table_of_templates() -> None:
     assert all(said.say(example(kind)) for kind in ALL.values())
     bare = Sentences(units={}, joined={}, sentences={}, advice={}, names={})
     assert bare.say(OwnCpu(cpu=3)) == "cpu {'cpu': 3}"
-
-
-def test_a_language_is_one_file_that_lacks_nothing() -> None:
-    """A copy with another code is one; a word too few, too many or misspelt is an error that names it."""
-    english = (files("iolab.report.words") / "en.toml").read_text(encoding="utf-8")
-    other = read_words(english.replace('code = "en"', 'code = "x-test"').replace('"Complete"', '"etelpmoC"'))
-    assert (other.code, other.state.complete) == ("x-test", "etelpmoC")
-    for wrong in ("", 'complte = "a"\n', "complete = 3\n"):
-        with pytest.raises(Malformed, match=r"state\.compl"):
-            read_words(english.replace('complete = "Complete"\n', wrong))
 
 
 def backwards_of(kind: type[Statement]) -> str:

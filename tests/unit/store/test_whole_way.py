@@ -52,7 +52,10 @@ blocks: 1
 """
 MTU, LABELS = "links.lan.mtu", ("1500", "9000")
 KINDS = ("stream", "forwarding", "load-curve", "latency", "made-elsewhere")
-LIMIT_NAMES = (EN.packets.limit_names, EN.packets.program_limit_names, EN.packets.own_program_limit_names)
+LIMIT_NAMES = tuple(
+    EN.table(f"packets.{table}")
+    for table in ("limit_names", "program_limit_names", "own_program_limit_names")
+)
 """A limit has one name of a device, one of iperf3 and one of a program of the user's own."""
 names = st.sampled_from(
     ["received_bps", "forwarded_fps", "loss_ratio", "cpu_busy_ratio", "made_elsewhere_ns"]

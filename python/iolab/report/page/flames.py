@@ -58,7 +58,7 @@ class Flames:
 
 def flames(trials: Sequence[TrialRecord], read: ReadStacks, named: Names) -> Flames:
     """Draw the profiles of a run, the first trial of each cell before others, as many as fit."""
-    words, found, room, total = named.words.profile, [], MOST_BYTES, 0
+    words, found, room, total = named.words, [], MOST_BYTES, 0
     for trial in by_cells(trials):
         for machine, text in read(trial.key).items():
             total += 1
@@ -66,10 +66,12 @@ def flames(trials: Sequence[TrialRecord], read: ReadStacks, named: Names) -> Fla
             if drawn and len(drawn) <= room:
                 cell = named.cell(trial.cell) or named.measure(trial.measure)
                 place = machine or named.words.said.names.get("this computer", "this computer")
-                found.append(Flame(words.trial.format(cell=cell, block=trial.block, machine=place), drawn))
+                found.append(
+                    Flame(words.text("profile.trial", cell=cell, block=trial.block, machine=place), drawn)
+                )
                 room -= len(drawn)
-    notes = [words.note] if found else []
-    notes += [words.left_out.format(shown=len(found), total=total)] if len(found) < total else []
+    notes = [words.text("profile.note")] if found else []
+    notes += [words.text("profile.left_out", shown=len(found), total=total)] if len(found) < total else []
     return Flames(tuple(found), tuple(notes))
 
 
@@ -79,7 +81,7 @@ def _draw(text: str, named: Names) -> Markup:
         return Markup("")
     depth = min(_depth(root), MOST_DEPTH)
     widest = sorted(root.below.items(), key=lambda each: -each[1].count)[:3]
-    alt = named.words.profile.alt.format(functions=named.words.comma.join(name for name, _ in widest))
+    alt = named.words.text("profile.alt", functions=named.words.listed(name for name, _ in widest))
     boxes = "".join(_boxes(root, root.count, 0, named))
     head = f'<svg class="flame" role="img" aria-label="{escape(alt)}" width="100%" height="{depth * ROW}">'
     return Markup(f"{head}{boxes}</svg>")
@@ -115,7 +117,7 @@ def _boxes(node: _Node, whole: int, depth: int, named: Names) -> list[str]:
         if below.count / whole < LEAST_RATIO:
             break
         at, wide = (f"{100 * part / node.count:.2f}%" for part in (left, below.count))
-        label = named.words.profile.frame.format(function=name, ratio=numbers.percent(below.count / whole))
+        label = named.words.text("profile.frame", function=name, ratio=numbers.percent(below.count / whole))
         shade = sum(name.encode()) % SHADES
         inside = "".join(_boxes(below, whole, depth + 1, named))
         boxes.append(

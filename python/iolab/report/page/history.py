@@ -74,8 +74,8 @@ def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsVi
     return CommandsView(
         hosts=tuple(HostCommands(place, tuple(each)) for place, each in hosts.items()),
         total=len(commands),
-        note=words.page.commands_note.format(total=len(commands), distinct=len(merged)),
-        left_out=words.page.commands_left_out.format(count=left_out) if left_out > 0 else "",
+        note=words.text("page.commands_note", total=len(commands), distinct=len(merged)),
+        left_out=words.text("page.commands_left_out", count=left_out) if left_out > 0 else "",
     )
 
 
@@ -96,18 +96,18 @@ def troubles_view(
     run: StoredRun, trials: Sequence[TrialRecord], analysis: Analysis, named: Names
 ) -> Mapping[str, object]:
     """Warnings, lost trials, unsupported cells and notes as rows of text."""
-    words, said = named.words.trouble, named.words.said
-    lost, comma = troubles.lost(trials), named.words.comma
+    words, said = named.words, named.words.said
+    lost = troubles.lost(trials)
     left_out = len(lost) - MOST_LOST
     return {
         "warning_rows": [(each.code, str(each.count), said.say(each.first), said.advise(each.first))
             for each in troubles.warnings(trials)],
         "lost_rows": [
-            (getattr(words, each.status.value), named.measure(each.measure), named.cell(each.cell),
-             troubles.block_list(each.blocks, comma), said.say_any(each.reason))
+            (words.name("trouble.statuses", each.status), named.measure(each.measure), named.cell(each.cell),
+             troubles.block_list(each.blocks, words), said.say_any(each.reason))
             for each in lost[:MOST_LOST]
         ],
-        "lost_left_out": words.left_out.format(count=left_out) if left_out > 0 else "",
+        "lost_left_out": words.text("trouble.left_out", count=left_out) if left_out > 0 else "",
         "unsupported_rows": [
             (named.measure(each.measure), named.cell(each.cell), str(each.count), said.say(each.reason))
             for each in unsupported(run.plan)
@@ -120,23 +120,32 @@ def troubles_view(
 
 def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Words) -> Mapping[str, object]:
     """The command lines that make this run and this report again, and what identifies the run."""
-    page, plan = words.page, run.plan
+    plan = run.plan
     lines = [
-        page.repeat_run.format(
-            source=shlex.quote(_source(run, experiment)), seed=plan.seed, blocks=plan.blocks
+        words.text(
+            "page.repeat_run",
+            source=shlex.quote(_source(run, experiment)),
+            seed=plan.seed,
+            blocks=plan.blocks,
         ),
-        page.repeat_report.format(run=shlex.quote(str(run.folder))),
-        page.repeat_trials.format(run=shlex.quote(str(run.folder))),
+        words.text("page.repeat_report", run=shlex.quote(str(run.folder))),
+        words.text("page.repeat_trials", run=shlex.quote(str(run.folder))),
     ]
-    named_grouping = words.comma.join(plan.grouping) or words.none
     return {
         "repeat_lines": lines,
         "identity": [
-            (page.run, run.name), (page.seed, str(plan.seed)), (page.blocks, str(plan.blocks)),
-            (page.grouping, named_grouping), (page.digest, plan.digest), (page.version, version),
+            (words.text(key), value)
+            for key, value in (
+                ("page.run", run.name),
+                ("page.seed", str(plan.seed)),
+                ("page.blocks", str(plan.blocks)),
+                ("page.grouping", words.listed(plan.grouping) or words.text("none")),
+                ("page.digest", plan.digest),
+                ("page.version", version),
+            )
         ],
         "experiment_text": experiment.text[:MOST_TEXT],
-    }  # fmt: skip
+    }
 
 
 def _source(run: StoredRun, experiment: Experiment) -> str:

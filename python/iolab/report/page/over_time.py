@@ -90,7 +90,7 @@ def drawn_trials(
     trials: Sequence[TrialRecord], read: ReadSeries, named: Names, most_bytes: int = MOST_BYTES
 ) -> OverTime:
     """Draw the trials of a run that stored series, as many as fit."""
-    words = named.words.over_time
+    words = named.words
     shown: dict[str, Drawn] = {}
     room, full = most_bytes, False
     for trial in by_cells(trials):
@@ -103,11 +103,11 @@ def drawn_trials(
             break
         room -= drawn.bytes
         shown[trial.key] = drawn
-    notes = [words.note, words.thinned] if shown else []
+    notes = list(words.each("over_time.note", "over_time.thinned")) if shown else []
     if full:
         limit = numbers.quantity(most_bytes, numbers.Scale(1e-6, "MB"), 0, named.words)
         total = sum(trial.result.status is Status.OK for trial in trials)
-        notes.append(words.shown.format(shown=len(shown), total=total, limit=limit))
+        notes.append(words.text("over_time.shown", shown=len(shown), total=total, limit=limit))
     in_order = (shown[trial.key] for trial in trials if trial.key in shown)
     return OverTime(tuple(in_order), tuple(notes))
 
@@ -130,13 +130,13 @@ def by_cells(trials: Sequence[TrialRecord]) -> Iterator[TrialRecord]:
 
 
 def _drawn(laid: over_time.TrialPanels, named: Names) -> Drawn:
-    words = named.words.over_time
+    words = named.words
     rows = tuple(
         Row(
             title=group.title,
-            scale=words.scale.format(top=group.top_text),
+            scale=words.text("over_time.scale", top=group.top_text),
             drawings=tuple(_drawing(panel, group, named) for panel in group.panels),
-            left_out=words.left_out.format(count=group.left_out) if group.left_out else "",
+            left_out=words.text("over_time.left_out", count=group.left_out) if group.left_out else "",
         )
         for group in laid.groups
     )
@@ -145,15 +145,15 @@ def _drawn(laid: over_time.TrialPanels, named: Names) -> Drawn:
     )
     return Drawn(
         title=laid.title,
-        about=words.key.format(key=laid.key, duration=laid.duration),
+        about=words.text("over_time.key", key=laid.key, duration=laid.duration),
         rows=rows,
-        more=words.more.format(file=f"{SAMPLES}/{laid.key}{SERIES}"),
+        more=words.text("over_time.more", file=f"{SAMPLES}/{laid.key}{SERIES}"),
         bytes=size,
     )
 
 
 def _drawing(panel: over_time.Panel, group: over_time.Group, named: Names) -> Drawing:
-    alt = named.words.over_time.alt.format(name=group.title, of=panel.title, figures=panel.figures)
+    alt = named.words.text("over_time.alt", name=group.title, of=panel.title, figures=panel.figures)
     columns = panel.columns
     line = _line(columns.mean, group.top)
     return Drawing(

@@ -122,7 +122,7 @@ def _key(found: Sequence[Result]) -> Mapping[str, bool]:
 
 def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, object]:
     """Verdicts and balance sheets, and the instrument that measured."""
-    text = named.words.packets
+    words = named.words
     grids = [packets.stream_grid(each, run, named, MOST_ROWS) for each in analysis.streams]
     grids += [
         grid(each, run, named, MOST_ROWS)
@@ -135,7 +135,9 @@ def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, objec
         "packets": bool(analysis.forwarding or analysis.streams),
         "limits": grids,
         "limit_lines": packets.limit_lines(analysis, named),
-        "limit_notes": [text.no_samples.format(measure=named.measure(each.measure)) for each in silent],
+        "limit_notes": [
+            words.text("packets.no_samples", measure=named.measure(each.measure)) for each in silent
+        ],
         "paths": packets.path_grid(analysis.forwarding, named, MOST_PATHS),
         "instrument_lines": packets.instrument_lines(analysis, named),
         "calibration": packets.calibration(run, named.words),
@@ -152,11 +154,15 @@ def _summary(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, obje
 
 
 def _effects(analysis: Analysis, named: Names) -> dict[str, object]:
-    text = named.words.table
+    words = named.words
     effects = effect_table(analysis, named, MOST_EFFECTS)
     return {
         "effects": effects,
-        "effect_heads": [text.measure, text.effect, text.compared_with, text.effect_change, text.p_value],
+        "effect_heads": [
+            *words.each(
+                "table.measure", "table.effect", "table.compared_with", "table.effect_change", "table.p_value"
+            ),
+        ],
         "effect_rows": [
             (row.measure, row.level, row.reference, row.change, row.p_value) for row in effects.rows
         ],
@@ -171,30 +177,29 @@ def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
         if (definition := named.definition(name))
     ]
     methods = {method for each in analysis.estimates.by_metric.values() for method in each.figures().methods}
-    notes = (
-        [named.words.page.method.format(methods=named.words.comma.join(sorted(methods)))] if methods else []
-    )
+    notes = [named.words.text("page.method", methods=named.words.listed(sorted(methods)))] if methods else []
     return {"definitions": known, "method_notes": notes}
 
 
 def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]]:
-    page = words.page
     effects, commands, lab = fills["effects"], fills["commands"], fills["lab"]
     over_time, wire, drawn = fills["over_time"], fills["wire"], fills["flames"]
     present = [
-        ("summary", page.summary, True), ("results", page.results, bool(fills["results"])),
-        ("charts", page.charts, bool(fills["results"])),
-        ("limits", words.packets.limits, bool(fills["packets"])),
-        ("instrument", words.packets.instrument, bool(fills["packets"])),
-        ("wire", words.wire.heading, isinstance(wire, OnTheWire) and bool(wire.trials)),
-        ("flames", words.profile.heading, isinstance(drawn, Flames) and bool(drawn.flames)),
-        ("over-time", words.over_time.heading, isinstance(over_time, OverTime) and bool(over_time.trials)),
-        ("effects", page.effects, isinstance(effects, EffectTable) and bool(effects.rows)),
-        ("lab", page.lab, isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),
-        ("meanings", page.meanings, bool(fills["definitions"])), ("troubles", page.troubles, True),
-        ("in-effect", words.in_effect.heading, fills["in_effect"] is not None),
-        ("environment", page.environment, True),
-        ("commands", page.commands, isinstance(commands, history.CommandsView) and commands.total > 0),
-        ("repeat", page.repeat, True),
-    ]  # fmt: skip
-    return [(anchor, heading) for anchor, heading, here in present if here]
+        ("summary", "page.summary", True),
+        ("results", "page.results", bool(fills["results"])),
+        ("charts", "page.charts", bool(fills["results"])),
+        ("limits", "packets.limits", bool(fills["packets"])),
+        ("instrument", "packets.instrument", bool(fills["packets"])),
+        ("wire", "wire.heading", isinstance(wire, OnTheWire) and bool(wire.trials)),
+        ("flames", "profile.heading", isinstance(drawn, Flames) and bool(drawn.flames)),
+        ("over-time", "over_time.heading", isinstance(over_time, OverTime) and bool(over_time.trials)),
+        ("effects", "page.effects", isinstance(effects, EffectTable) and bool(effects.rows)),
+        ("lab", "page.lab", isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),
+        ("meanings", "page.meanings", bool(fills["definitions"])),
+        ("troubles", "page.troubles", True),
+        ("in-effect", "in_effect.heading", fills["in_effect"] is not None),
+        ("environment", "page.environment", True),
+        ("commands", "page.commands", isinstance(commands, history.CommandsView) and commands.total > 0),
+        ("repeat", "page.repeat", True),
+    ]
+    return [(anchor, words.text(heading)) for anchor, heading, here in present if here]

@@ -134,7 +134,7 @@ def _result(
     return Result(
         measure=named.measure(shown.measure),
         key=key,
-        head=tables.head(words.table.mean, table.unit, words),
+        head=tables.head(words.text("table.mean"), table.unit, words),
         table=table,
         rows=_aligned(table, words),
         metrics=tables.all_metrics(table, analysis, named),
@@ -177,12 +177,12 @@ def _marks(drawn: _Drawn, experiment: Experiment, named: Names) -> lines.Marks:
     product = path_product(drawn.shown.measure, [each.cell for each in drawn.shown.estimates], experiment)
     if product is None:
         return ()
-    words, by = named.words.charts, numbers.Scale(1e-6, "MB")
+    words, by = named.words, numbers.Scale(1e-6, "MB")
     return tuple(
         (amount, text.format(value=numbers.quantity(amount, by, 1, named.words)))
         for amount, text in (
-            (product.one_way_bytes, words.product_one_way),
-            (product.round_trip_bytes, words.product_round_trip),
+            (product.one_way_bytes, words.text("charts.product_one_way")),
+            (product.round_trip_bytes, words.text("charts.product_round_trip")),
         )
     )
 
@@ -191,7 +191,7 @@ def _curves_left_out(found: Forwarding, words: Words) -> str:
     total = curves.cell_count(found)
     if total <= curves.MOST_CELLS:
         return ""
-    return words.packets.cells_left_out.format(shown=curves.MOST_CELLS, total=total)
+    return words.text("packets.cells_left_out", shown=curves.MOST_CELLS, total=total)
 
 
 def _aligned(table: tables.ResultTable, words: Words) -> tuple[Mapping[str, object], ...]:
@@ -203,7 +203,7 @@ def _aligned(table: tables.ResultTable, words: Words) -> tuple[Mapping[str, obje
             "levels": row.levels,
             "reference": row.reference,
             "marked": row.marked,
-            "marked_text": words.table.marked.format(count=row.marked),
+            "marked_text": words.text("table.marked", count=row.marked),
             "ci": row.ci,
             "side": [column[index] for _, column in table.side],
             "n": row.n,

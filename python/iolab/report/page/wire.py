@@ -116,7 +116,7 @@ def on_the_wire(
     trials: Sequence[TrialRecord], read: ReadSeries, named: Names, most_bytes: int = MOST_BYTES
 ) -> OnTheWire:
     """Lay out the trials of a run in which something was watched, as many as fit."""
-    words = named.words.wire
+    words = named.words
     shown: dict[str, WireView] = {}
     room, full = most_bytes, False
     for trial in by_cells(trials):
@@ -136,16 +136,16 @@ def on_the_wire(
             break
         room -= size
         shown[trial.key] = WireView(laid.title, charts)
-    notes = [words.note] if shown else []
+    notes = [words.text("wire.note")] if shown else []
     if full:
         limit = numbers.quantity(most_bytes, numbers.Scale(1e-6, "MB"), 0, named.words)
         total = sum(trial.result.status is Status.OK for trial in trials)
-        notes.append(words.left_out.format(shown=len(shown), total=total, limit=limit))
+        notes.append(words.text("wire.left_out", shown=len(shown), total=total, limit=limit))
     return OnTheWire(tuple(shown[trial.key] for trial in trials if trial.key in shown), tuple(notes))
 
 
 def _chart(point: WirePoint, id: str, file: str, named: Names) -> WireChart:
-    words = named.words.wire
+    words = named.words
     choices = (
         _choice(title, series, f"{id}-{at}", file, named)
         for at, (title, series) in enumerate(point.windows, start=1)
@@ -153,7 +153,7 @@ def _chart(point: WirePoint, id: str, file: str, named: Names) -> WireChart:
     return WireChart(
         id=id,
         title=point.title,
-        alt=words.alt.format(of=point.title, figures=point.figures),
+        alt=words.text("wire.alt", of=point.title, figures=point.figures),
         figures=point.figures,
         choices=tuple(choice for choice in choices if choice is not None),
         smalls=tuple(_smalls(point, named)),
@@ -170,7 +170,7 @@ def _choice(title: str, series: Series, id: str, file: str, named: Names) -> Cho
     coarse = ""
     if kept:
         span = numbers.duration(found.levels[kept].span_ns)
-        coarse = named.words.wire.coarse.format(span=span, file=file)
+        coarse = named.words.text("wire.coarse", span=span, file=file)
     shape = {
         "id": id,
         "begin": found.begin_ns,
@@ -206,18 +206,22 @@ def _blocks(level: Level, at: int, top: float, id: str) -> Iterator[Block]:
 
 
 def _smalls(point: WirePoint, named: Names) -> Iterator[Small]:
-    words = named.words.wire
+    words = named.words
     for title, bars, axis, unit in (
-        (words.gaps, point.gaps, words.gap_axis, "ns"),
-        (words.trains, point.trains, words.train_axis, ""),
-        (words.lengths, point.lengths, words.length_axis, "ns"),
+        (words.text("wire.gaps"), point.gaps, words.text("wire.gap_axis"), "ns"),
+        (words.text("wire.trains"), point.trains, words.text("wire.train_axis"), ""),
+        (words.text("wire.lengths"), point.lengths, words.text("wire.length_axis"), "ns"),
     ):
         if bars is not None:
-            note = words.together if bars.together else ""
-            yield Small(title, _bars(bars, axis, unit, words.count_axis, title), note)
+            note = words.text("wire.together") if bars.together else ""
+            yield Small(title, _bars(bars, axis, unit, words.text("wire.count_axis"), title), note)
     if point.curve is not None:
-        title = words.sigma
-        yield Small(title, _curve(point.curve, words.rate_axis, words.depth_axis, title), point.holds)
+        title = words.text("wire.sigma")
+        yield Small(
+            title,
+            _curve(point.curve, words.text("wire.rate_axis"), words.text("wire.depth_axis"), title),
+            point.holds,
+        )
 
 
 def _bars(bars: Bars, axis: str, unit: str, count: str, alt: str) -> Markup:

@@ -1,31 +1,45 @@
 """Every word that a report shows, a file per language; no other module of the report holds text for people."""
 
-import json
 import tomllib
 from functools import cache
 from importlib.resources import files
 
-from iolab.record.encoding import Encoding
-from iolab.report.words.words import MetricWords, Words
+from iolab.report.words import words
+from iolab.report.words.words import Tree, Words
 
-__all__ = ["EN", "LANGUAGES", "MetricWords", "Words", "read_words", "words_of"]
+__all__ = ["EN", "LANGUAGES", "Words", "read_words", "words_of"]
 
 SUFFIX = ".toml"
+REFERENCE = "en"
+"""The language whose file says which keys there are."""
+
+
+def _text_of(code: str) -> str:
+    return (files(__package__) / f"{code}{SUFFIX}").read_text(encoding="utf-8")
+
+
+@cache
+def _english() -> Tree:
+    return tomllib.loads(_text_of(REFERENCE))
+
+
+EN = Words(REFERENCE, _english)
+"""English."""
 
 
 def read_words(text: str) -> Words:
-    """Return the words of a language, from the text of its file.
+    """Return a language, from the text of its file.
 
     Raises:
-        ValueError: a word is missing, unknown, or no text; the message says which.
+        ValueError: it lacks a key of English, has one too many, or a place that is not filled; all are named.
     """
-    return Encoding(Words).decode(json.dumps(tomllib.loads(text)))
+    return words.read_words(text, EN.tree)
 
 
 @cache
 def words_of(code: str) -> Words:
-    """Return the words of one of `LANGUAGES`."""
-    return read_words((files(__package__) / f"{code}{SUFFIX}").read_text(encoding="utf-8"))
+    """Return one of `LANGUAGES`."""
+    return EN if code == REFERENCE else read_words(_text_of(code))
 
 
 LANGUAGES = tuple(
@@ -34,5 +48,3 @@ LANGUAGES = tuple(
     )
 )
 """The languages that there are, by their BCP 47 code: one for each file beside this module, which is named so."""
-EN = words_of("en")
-"""English."""

@@ -1,375 +1,134 @@
-"""What a language must provide. One template per sentence: code fills places, it never glues sentences."""
+"""A language: the texts of its file by key. English says which keys there are and what each text may be filled with."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from string import Formatter
 
-from iolab.report.words.in_effect import InEffectWords
-from iolab.report.words.over_time import OverTimeWords
-from iolab.report.words.packets import PacketWords
-from iolab.report.words.profile import ProfileWords
 from iolab.report.words.say import Sentences
-from iolab.report.words.summary import SummaryWords
-from iolab.report.words.wire import WireWords
+
+Tree = Mapping[str, object]
+"""A language's file as it is parsed: texts, lists of words, and tables of them."""
+SAID = "said"
+"""The table of what is said of statements."""
+STATED = (f"{SAID}.sentences.", f"{SAID}.advice.")
+"""Templates that are filled with the parameters of a statement, not with what English has in its place."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricWords:
-    """How a metric is called and what it means."""
-
-    name: str
-    """Short, as in a table's head."""
-    definition: str
-    """One line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateWords:
-    """The line that says how far a run is."""
-
-    complete: str
-    partial: str
-    line: str
-    """{state} {ok} {failed} {invalid} {blocks} {date} {host}"""
-    progress: str
-    """{done} {planned}"""
-    everywhere: str
-    """{levels}"""
-    joined_late: str
-    """{count}: trials that `iolab extend` added to blocks measured before."""
-    unknown_host: str
-    no_trials: str
-    """In place of the date."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableWords:
-    """Heads, captions and notes of tables."""
-
-    measure: str
-    metric: str
-    n: str
-    mean: str
-    min: str
-    max: str
-    median: str
-    interval: str
-    change: str
-    baseline: str
-    left_out: str
-    """{columns}"""
-    """In the place of a change, where the row is the baseline."""
-    unit: str
-    """{name} {unit}: a head with its unit."""
-    caption: str
-    """{measure} {metric}"""
-    caption_baseline: str
-    """{measure} {metric} {baseline}"""
-    all_metrics: str
-    """{measure}"""
-    outlier: str
-    """{mark} {cell} {block} {value} {reason} {without}"""
-    apart: str
-    """{median} {z}: how far a marked trial stands from the others."""
-    outliers_left_out: str
-    """{count}"""
-    rows_left_out: str
-    """{shown} {total}"""
-    no_figure: str
-    """{count} {metric}: cells whose trials ended well without this figure."""
-    incomparable_names: Mapping[str, str]
-    """In the place of a change, where no ratio is formed, by the code of the warning or of what differs."""
-    incomparable: str
-    """{count} {total} {reasons}: cells without a change, as their trials have such warnings, or are of another kind."""
-    no_baseline: str
-    """{count} {total} {baseline}: cells that have nothing to be compared with."""
-    baseline_elsewhere: str
-    """{count} {total} {levels}: the same, where no cell of the run has these levels of the baseline."""
-    phases: str
-    """{measure} {metric}: caption of the table of the phases of a program."""
-    phase: str
-    """Head of their column."""
-    phases_left_out: str
-    definitions: Mapping[str, str]
-    """Why figures of 2006 and of today differ, by a phase that only one disk program has."""
-    """{shown} {total}"""
-    with_change: str
-    """{figure} {change}: a figure and what it is against the baseline."""
-    flows: str
-    """{measure} {metric}: caption of the table of flows."""
-    flows_left_out: str
-    """{shown} {total}"""
-    both_ways_sum: str
-    """Where a table has cells of both directions at once."""
-    levels_caption: str
-    """{measure} {metric} {over}: figures over the levels of a factor."""
-    levels_note: str
-    levels_left_out: str
-    """{count}: blocks without a trial of every level."""
-    levels_cells_left_out: str
-    """{count} {cells} {more}: cells that have no figure over levels."""
-    levels_cell: str
-    """{cell} {levels}"""
-    levels_more: str
-    """{count}"""
-    levels_ratio_caption: str
-    """{measure} {metric} {over} {above} {below}"""
-    levels_ratio_note: str
-    levels_over: str
-    """Head of the column of levels."""
-    blocks: str
-    """Head of the number of blocks."""
-    effect: str
-    compared_with: str
-    effect_change: str
-    p_value: str
-    interaction: str
-    effects_left_out: str
-    effects_note: str
-    marked: str
-    """{count}"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartWords:
-    """Charts and their legend."""
-
-    alt: str
-    """{measure} {metric} {cells}"""
-    cell: str
-    """{cell} {mean}: one entry of {cells}."""
-    line: str
-    """{line} {first} {at_first} {last} {at_last}: one entry of {cells}."""
-    left_out: str
-    """{shown} {total}"""
-    block: str
-    trial: str
-    mean: str
-    interval: str
-    baseline: str
-    marked: str
-    no_script: str
-    others: str
-    """{measure}"""
-    everything: str
-    """The one panel without conditions."""
-    save: str
-    """Button: the drawing as a file."""
-    axes: Mapping[str, str]
-    """Last part of a factor's path to the title of its axis, with the unit."""
-    lines_note: str
-    """What lines and symbols are."""
-    limit: str
-    """A known limit that is drawn."""
-    product_one_way: str
-    """{value}: rate times the delay of one way."""
-    product_round_trip: str
-    """{value}: rate times the delay there and back."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabWords:
-    """The lab's drawing."""
-
-    alt: str
-    """{machines} {links}"""
-    machine: str
-    """{name} {kind}"""
-    machine_on: str
-    """{name} {kind} {parent}"""
-    link: str
-    """{name} {ends} {attributes}"""
-    kinds: Mapping[str, str]
-    bridge: str
-    cable: str
-    mtu: str
-    """{value}"""
-    vlan: str
-    offload: str
-    shape: str
-    wire: str
-    attribute: str
-    """{name} {value}: any other attribute."""
-    forward: str
-    """{value}"""
-    changes: str
-    """{names}: commands that set something."""
-    services: str
-    """{names}"""
-    too_many: str
-    """{count}"""
-    as_text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TroubleWords:
-    """Warnings, failed and invalid trials."""
-
-    warning: str
-    """{code} {count} {total} {text}"""
-    code: str
-    count: str
-    example: str
-    advice: str
-    status: str
-    reason: str
-    cell: str
-    blocks: str
-    failed: str
-    invalid: str
-    unsupported: str
-    none: str
-    left_out: str
-    """{count}"""
-    advice_after: str
-    """{text} {advice}"""
-    terminal_trial: str
-    """{status} {where} {count} {reason}"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageWords:
-    """Headings and furniture of a page."""
-
-    summary: str
-    results: str
-    charts: str
-    effects: str
-    lab: str
-    meanings: str
-    troubles: str
-    environment: str
-    commands: str
-    repeat: str
-    contents: str
-    commands_note: str
-    """{distinct} {total}"""
-    commands_left_out: str
-    """{count}"""
-    undo: str
-    exit_status: str
-    repeat_run: str
-    repeat_report: str
-    repeat_trials: str
-    experiment: str
-    seed: str
-    digest: str
-    version: str
-    run: str
-    blocks: str
-    grouping: str
-    notes: str
-    footer: str
-    """{version}"""
-    method: str
-    no_facts: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareWords:
-    """Two runs side by side."""
-
-    title: str
-    """{a} {b}"""
-    a: str
-    b: str
-    change: str
-    verdict: str
-    overall_shown: str
-    """{measure} {metric} {change} {cells}"""
-    overall_same: str
-    overall_unknown: str
-    only: str
-    """{run} {count} {cells}: the first few of them."""
-    shown: str
-    not_shown: str
-    unknown: str
-    only_bounds: str
-    """{limits}: a figure is only a bound, and what of the instrument was the limit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedWords:
-    """A run beside published figures."""
-
-    title: str
-    """{run} {source}"""
-    functional: str
-    published: str
-    run: str
-    ratio: str
-    published_change: str
-    run_change: str
-    statistic: str
-    statistic_over: str
-    """In its place, where figures are over the levels of a factor."""
-    statistics: Mapping[str, str]
-    """mean, min, max, median."""
-    times: str
-    """{ratio}"""
-    without: str
-    """{count} {cells}: the first few of them."""
-    apart: str
-    """{factors}: each with `apart_factor`."""
-    apart_factor: str
-    """{factor} {published} {run}"""
-    reference: str
-    """{cell}"""
-    caution: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """A language."""
+    """A language. Its file is read when the first text is wanted: most commands want none.
 
-    code: str
-    """BCP 47."""
-    said: Sentences
-    """What it says of each statement."""
-    state: StateWords
-    summary: SummaryWords
-    table: TableWords
-    charts: ChartWords
-    lab: LabWords
-    trouble: TroubleWords
-    page: PageWords
-    over_time: OverTimeWords
-    wire: WireWords
-    compare: CompareWords
-    published: PublishedWords
-    packets: PacketWords
-    profile: ProfileWords
-    in_effect: InEffectWords
-    metrics: Mapping[str, MetricWords]
-    """By metric."""
-    factors: Mapping[str, str]
-    """Last part of a path to what it is called."""
-    speaking: frozenset[str]
-    """Last parts of paths whose levels say by themselves what they are."""
-    plain_levels: frozenset[str]
-    """Labels that are words of the language, not names."""
-    measures: Mapping[str, str]
-    """Names that have a customary spelling."""
-    facts: Mapping[str, str]
-    """Keys of facts.json to what they are called."""
-    yes: str
-    no: str
-    on: str
-    off: str
-    level: str
-    """{factor} {level}"""
-    comma: str
-    """Between items of a list."""
-    interval: str
-    """{low} {high}"""
-    at_least: str
-    """{figure}: a figure that is only a lower bound."""
-    better: str
-    """{change}: one that is for the better."""
-    worse: str
-    """{change}"""
-    larger_is_better: str
-    """{metric}: its name, with which of two values is the better one."""
-    smaller_is_better: str
-    """{metric}"""
-    none: str
-    """Where there is no value."""
+    A key is that of the file, with the tables before it: `table.mean` is `mean` of `[table]`.
+    """
+
+    def __init__(self, code: str, read: Callable[[], Tree]) -> None:
+        """Make a language of a BCP 47 code from the tree that `read` returns."""
+        self.code = code
+        self._read = read
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The whole file."""
+        return self._read()
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """Every text, by key."""
+        return {key: text for key, text in entries(self.tree) if isinstance(text, str)}
+
+    @cached_property
+    def said(self) -> Sentences:
+        """What it says of each statement."""
+        tables = {
+            name: self.table(f"{SAID}.{name}") for name in ("units", "joined", "sentences", "advice", "names")
+        }
+        return Sentences(**tables)
+
+    def text(self, key: str, /, **places: object) -> str:
+        """Return a text, its places filled; without any the template itself.
+
+        Raises:
+            KeyError: no text has the key, or a place of it is not given.
+        """
+        template = self.texts[key]
+        return template.format(**places) if places else template
+
+    def each(self, *keys: str) -> tuple[str, ...]:
+        """Return several texts that have no places, e.g. the heads of a table."""
+        return tuple(self.texts[key] for key in keys)
+
+    def listed(self, items: Iterable[str]) -> str:
+        """Return items as a list."""
+        return self.texts["comma"].join(items)
+
+    def name(self, table: str, identifier: str, otherwise: str | None = None) -> str:
+        """Return what a table calls an identifier; `otherwise` where it does not have it, or else the identifier."""
+        return self.texts.get(f"{table}.{identifier}", identifier if otherwise is None else otherwise)
+
+    def find(self, key: str) -> str | None:
+        """Return a text; None where no text has the key."""
+        return self.texts.get(key)
+
+    def table(self, table: str) -> Mapping[str, str]:
+        """Return the texts of a table, by the rest of their keys."""
+        start = f"{table}."
+        return {key.removeprefix(start): text for key, text in self.texts.items() if key.startswith(start)}
+
+    def terms(self, key: str) -> frozenset[str]:
+        """Return words that are looked for, not shown."""
+        return self._terms[key]
+
+    @cached_property
+    def _terms(self) -> Mapping[str, frozenset[str]]:
+        return {key: frozenset(words) for key, words in entries(self.tree) if isinstance(words, list)}
+
+
+def entries(tree: Tree, start: str = "") -> Iterator[tuple[str, object]]:
+    """Yield every key of a language with what it has: a text, or a list of words."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from entries(value, f"{start}{name}.")
+        else:
+            yield f"{start}{name}", value
+
+
+def places(template: str) -> frozenset[str]:
+    """Return the names in braces."""
+    return frozenset(name for _, name, _, _ in Formatter().parse(template) if name)
+
+
+def faults(tree: Tree, english: Tree) -> Iterator[str]:
+    """Yield what makes a tree no language: keys that English lacks or has besides, no texts, unknown places."""
+    own, wanted = dict(entries(tree)), dict(entries(english))
+    yield from (f"{key}: missing" for key in wanted if key not in own)
+    for key, value in own.items():
+        known = wanted.get(key)
+        if known is None:
+            yield f"{key}: unknown"
+        elif type(value) is not type(known):
+            yield f"{key}: {value!r} is no {'text' if isinstance(known, str) else 'list of words'}"
+        elif isinstance(value, str) and isinstance(known, str) and not key.startswith(STATED):
+            yield from _wrong_places(key, value, places(known))
+
+
+def _wrong_places(key: str, template: str, known: frozenset[str]) -> Iterator[str]:
+    try:
+        unknown = places(template) - known
+    except ValueError as error:
+        yield f"{key}: {error}"
+        return
+    if unknown:
+        listed = ", ".join(f"{{{name}}}" for name in sorted(known)) or "none"
+        yield f"{key}: {{{'}, {'.join(sorted(unknown))}}} cannot be filled; places: {listed}"
+
+
+def read_words(text: str, english: Tree) -> Words:
+    """Return a language, from the text of its file.
+
+    Raises:
+        ValueError: it is no TOML, or lacks a key, has one too many, or a place that is not filled; all are named.
+    """
+    tree = tomllib.loads(text)
+    if wrong := [*faults(tree, english)]:
+        raise ValueError("; ".join(wrong))
+    return Words(str(tree["code"]), lambda: tree)

@@ -1,0 +1,166 @@
+"""The keys of a language: code asks for none that there is not, and each that there is is asked for."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import iolab
+from iolab.report.words import EN, LANGUAGES, read_words, words_of
+from iolab.report.words.words import entries, places
+
+ROOT = Path(iolab.__file__).parent
+SOURCES = sorted(
+    path for part in ("report", "cli") for path in (ROOT / part).rglob("*.py") if "words" not in path.parts
+)
+PAGE = (ROOT / "report" / "page" / "page.html.j2").read_text(encoding="utf-8")
+KEYS = frozenset(key for key, _ in entries(EN.tree))
+TABLES = frozenset(key.rpartition(".")[0] for key in KEYS)
+SECTIONS = frozenset(table.partition(".")[0] for table in TABLES if table)
+KEY = re.compile(rf"({'|'.join(SECTIONS)})\.(?!js$|html)[\w.]*\w")
+"""A text that can only be a key; the page's scripts are called as some sections are."""
+ENGLISH = (ROOT / "report" / "words" / "en.toml").read_text(encoding="utf-8")
+ASKING, NAMING = {"text", "each", "find", "terms"}, {"name", "table"}
+"""Methods of a language that take keys, and those that take a table."""
+NOT_BY_KEY = {"code"}, "said."
+"""What a language itself reads."""
+
+
+def literals(node: ast.AST) -> Iterator[str]:
+    """Yield each whole text in an argument, e.g. both of a condition; no piece of a composed one."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=body, orelse=otherwise):
+            yield from (*literals(body), *literals(otherwise))
+
+
+def asked(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield what code asks a language for: key, table or start, and the text of it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr=way)) if ast.unparse(of).endswith(
+                ("words", "EN")
+            ):
+                kind = "key" if way in ASKING else "table" if way in NAMING else ""
+                given = node.args if way in ASKING else node.args[:1]
+                yield from ((kind, text) for arg in given for text in literals(arg) if kind)
+            case ast.JoinedStr(values=[ast.Constant(value=str(start)), *_]) if (
+                start.partition(".")[0] in SECTIONS
+            ):
+                yield "start", start
+            case ast.Constant(value=str(text)) if KEY.fullmatch(text):
+                yield "key", text
+
+
+def of_page() -> Iterator[tuple[str, str]]:
+    """Yield the keys that the page's template asks for."""
+    for found in re.finditer(r'words\.text\("([^"]+)"', PAGE):
+        yield "key", found[1]
+
+
+ASKED = {
+    str(path.relative_to(ROOT)): [*asked(ast.parse(path.read_text(encoding="utf-8")))] for path in SOURCES
+}
+ASKED["report/page/page.html.j2"] = [*of_page()]
+
+
+@pytest.mark.parametrize("place", ASKED)
+def test_code_asks_for_no_key_that_there_is_not(place: str) -> None:
+    """Else a reader would meet a KeyError."""
+    wrong = [
+        text
+        for kind, text in ASKED[place]
+        if (kind == "key" and text not in KEYS | TABLES)
+        or (kind == "table" and text not in TABLES)
+        or (kind == "start" and not any(key.startswith(text) for key in KEYS))
+    ]
+    assert wrong == []
+
+
+def test_every_key_is_asked_for() -> None:
+    """Else translators would write what nobody reads."""
+    every = [one for found in ASKED.values() for one in found]
+    exact = {text for kind, text in every if kind == "key"} | NOT_BY_KEY[0]
+    starts = tuple({text for kind, text in every if kind == "start"} | {NOT_BY_KEY[1]})
+    tables = {text for kind, text in every if kind == "table"}
+    unused = [
+        key
+        for key in KEYS
+        if key not in exact and not key.startswith(starts) and key.rpartition(".")[0] not in tables
+    ]
+    assert sorted(unused) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_place_of_a_text_is_filled(path: Path) -> None:
+    """Where a text is asked for by its key and filled at once."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="text"), args=[ast.Constant(value=str(key))], keywords=[_, *_]
+            ):
+                given = {keyword.arg for keyword in node.keywords}
+                assert None in given or places(EN.texts[key]) <= given, key
+
+
+def test_a_copy_with_another_code_is_a_language() -> None:
+    """A place may move or be left out."""
+    text = ENGLISH.replace('code = "en"', 'code = "x-test"').replace('"{measure}: {metric}"', '"{metric}"')
+    other = read_words(text)
+    assert other.code == "x-test"
+    assert other.text("table.caption", measure="a", metric="b") == "b"
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "fault"),
+    [
+        ('complete = "Complete"\n', "", "state.complete: missing"),
+        ('complete = "Complete"\n', 'complete = "a"\ncomplte = "a"\n', "state.complte: unknown"),
+        ('complete = "Complete"\n', "complete = 3\n", "state.complete: 3 is no text"),
+        ("plain_levels = [", "plain_levels = 3 #", "plain_levels: 3 is no list of words"),
+        (
+            '"{measure}: {metric}"',
+            '"{measre}"',
+            "table.caption: {measre} cannot be filled; places: {measure}, {metric}",
+        ),
+        (
+            'complete = "Complete"\n',
+            'complete = "{state}"\n',
+            "state.complete: {state} cannot be filled; places: none",
+        ),
+        ('"{measure}: {metric}"', '"{measure"', "table.caption: expected '}' before end of string"),
+        ('yes = "yes"\n', 'yes = ["yes"]\n', "yes: ['yes'] is no text"),
+        ("[published.statistics]\n", "[published.means]\n", "published.statistics.mean: missing"),
+    ],
+)
+def test_a_fault_of_a_language_is_named(written: str, instead: str, fault: str) -> None:
+    """With its key, and what English has in its place."""
+    assert written in ENGLISH
+    with pytest.raises(ValueError, match=re.escape(fault)):
+        read_words(ENGLISH.replace(written, instead, 1))
+
+
+def test_all_faults_are_named_at_once() -> None:
+    """So that a translator runs the check once."""
+    text = ENGLISH.replace('complete = "Complete"\n', "").replace('partial = "Partial"\n', 'partal = "a"\n')
+    with pytest.raises(
+        ValueError, match=r"state\.complete: missing; state\.partial: missing; state\.partal: unknown"
+    ):
+        read_words(text)
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_file_is_named_by_the_code_of_its_language(code: str) -> None:
+    """It is what `--lang` takes."""
+    assert words_of(code).tree["code"] == words_of(code).code == code
+
+
+def test_an_identifier_without_a_name_is_called_as_it_is() -> None:
+    """Or as the caller says."""
+    assert EN.name("measures", "tcp") == "TCP"
+    assert EN.name("measures", "nosuch") == "nosuch"
+    assert EN.name("measures", "nosuch", "another") == "another"
+    assert EN.find("metrics.nosuch.name") is None
