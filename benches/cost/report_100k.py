@@ -65,8 +65,9 @@ blocks: {BLOCKS}
 
 def facts() -> tuple[Facts, dict[str, object]]:
     """Return the facts of a host that can do everything asked for here."""
+    from tests.fake_agent.agent import FakeAgent
+
     from iolab.agent.client import Agent
-    from iolab.agent.fake import FakeAgent
     from iolab.run.hosts.host_facts import read_facts
 
     return read_facts(Agent(FakeAgent()))

@@ -5,10 +5,10 @@ import queue
 import threading
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.unit.run.guests.fake_guests import Line
 
 from iolab.agent.client import MOST_AT_ONCE, Agent, Refused
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.errors import AgentError
 
 

@@ -1,9 +1,9 @@
 """The fake agent's devices that hold frames: what they add to the latency, and what they refuse."""
 
 import pytest
+from tests.fake_agent.agent import FakeAgent
 
 from iolab.agent.client import Agent, Refused
-from iolab.agent.fake import FakeAgent
 from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram, run_traffic
 from iolab.clock import VirtualClock

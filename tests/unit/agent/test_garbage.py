@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+from tests.fake_agent.agent import FakeAgent
 from tests.unit.run.guests.fake_guests import Line
 
 from iolab.agent.client import ENDED, Agent, Pending
 from iolab.agent.decoding import BadAnswer, decode, read_message
-from iolab.agent.fake import FakeAgent
 from iolab.agent.messages import CommandResult, Json, Reading, UndoReport
 from iolab.agent.relay import RelayedTransport, at_socket
 from iolab.agent.traffic import Histogram

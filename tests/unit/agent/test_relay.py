@@ -1,10 +1,10 @@
 """An agent behind an agent, at any depth, on fakes."""
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost
 from tests.unit.run.guests.fake_guests import Line
 
 from iolab.agent.client import Agent, AgentLost, Refused
-from iolab.agent.fake import FakeAgent, FakeHost
 from iolab.agent.relay import RelayedTransport, at_socket
 
 

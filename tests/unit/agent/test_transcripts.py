@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost
 
 from iolab.agent.capture import Captured, CaptureStarted
 from iolab.agent.decoding import decode
-from iolab.agent.fake import FakeAgent, FakeHost
 from iolab.agent.messages import CommandResult, Hello, Json, ProcessEnded, ProcessStarted, Reading, UndoReport
 from iolab.agent.watch import Watched, WatchStarted
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from tests.fake_agent.agent import FakeAgent
 from tests.unit.store.examples import PLAN
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent
 from iolab.cli import planned as module
 from iolab.cli.cannot_run import install_lines
 from iolab.cli.planned import planned, to_build

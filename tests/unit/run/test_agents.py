@@ -1,7 +1,8 @@
 """The agents of a lab's kernels: what becomes of one that is lost."""
 
+from tests.fake_agent.agent import FakeAgent
+
 from iolab.agent.client import GONE_DEADLINE_S, UNDO_DEADLINE_S, Agent
-from iolab.agent.fake import FakeAgent
 from iolab.run.agents import Agents
 
 

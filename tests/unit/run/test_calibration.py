@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, Outcome
 from tests.unit.trial.load_trials import simulated
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, Outcome
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.run.calibration import calibrate, figures

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.planned import differences, executed, planned
 from tests.unit.plan.conftest import facts
 from tests.unit.run.guests.fake_guests import BOOT, Line, Monitor
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.transport import Transport
 from iolab.experiment import load
 from iolab.image.emulator import Emulator

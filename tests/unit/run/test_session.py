@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, Outcome
 from tests.unit.plan.conftest import facts
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, Outcome
 from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, parse
 from iolab.lab.hosts.facts import Facts, InterfaceFact

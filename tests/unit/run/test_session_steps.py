@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.unit.plan.conftest import facts
 from tests.wording import in_words
 
 from iolab.agent.client import Agent, AgentLost
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.clock import VirtualClock
 from iolab.errors import LabError, TrialFailed
 from iolab.experiment import parse

@@ -1,8 +1,9 @@
 """A lab, an agent and simulated devices for tests of packet trials; no kernel, no real time."""
 
+from tests.fake_agent.agent import FakeAgent
+from tests.fake_agent.traffic import Forwards, Passed
+
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent
-from iolab.agent.fake_traffic import Forwards, Passed
 from iolab.clock import VirtualClock
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link

@@ -1,7 +1,8 @@
 """A standing lab of two machines, for tests that measure nothing on it."""
 
+from tests.fake_agent.agent import FakeAgent
+
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent
 from iolab.experiment.experiment import Lab
 from iolab.lab.topology import make_topology
 from iolab.trial.lab_access import Site

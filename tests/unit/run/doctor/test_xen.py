@@ -1,9 +1,9 @@
 """What the doctor says of Xen, on the fake agent: whether domains can be made, and what is left for them."""
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.report.words import EN
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.xen import xen_finding

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
+
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.transport import Transport
 from iolab.image.emulator import Emulator
 from iolab.lab.guests.guest import Guest

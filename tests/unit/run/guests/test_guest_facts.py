@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.fake_agent.agent import FakeAgent, FakeHost
+
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost
 from iolab.image.cache import Cache
 from iolab.run.guests.guest_facts import GuestFacts
 

@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.netns.runs import until
 from tests.unit.run.guests.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Threads, guest, parent
 
 from iolab.agent.client import Agent, AgentLost
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.messages import PROTOCOL
 from iolab.errors import LabError
 from iolab.lab.actions import PinGuest

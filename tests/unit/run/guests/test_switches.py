@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from tests.fake_agent.agent import Outcome
 from tests.unit.run.guests.fake_guests import FIRST_VCPU, Threads, guest, parent
 
 from iolab.agent.client import Refused
-from iolab.agent.fake import Outcome
 from iolab.errors import LabError
 from iolab.lab.actions import PinGuest
 from iolab.lab.guests.guest import GuestNic, VhostUserBackend

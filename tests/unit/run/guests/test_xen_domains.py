@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.unit.run.guests.fake_guests import BOOT, Line, guest
 
 from iolab.agent.client import Agent, AgentLost
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.messages import PROTOCOL
 from iolab.agent.transport import Transport
 from iolab.errors import LabError

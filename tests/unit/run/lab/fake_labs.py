@@ -1,7 +1,8 @@
 """An empty lab on a fake agent, and the log that it writes."""
 
+from tests.fake_agent.agent import FakeAgent, FakeHost, Programs, no_programs
+
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Programs, no_programs
 from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab

@@ -1,10 +1,10 @@
 """The interrupts of a card: found through its device, given to CPUs, read back and put back."""
 
 import pytest
+from tests.fake_agent.agent import FakeHost, Outcome
 from tests.unit.run.lab.fake_labs import standing
 from tests.wording import in_words
 
-from iolab.agent.fake import FakeHost, Outcome
 from iolab.errors import LabError
 from iolab.lab.actions import SpreadInterrupts
 from iolab.lab.readback.values import Value

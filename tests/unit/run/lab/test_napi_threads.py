@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.lab.actions import PinNapi
 from iolab.run.agents import Agents
 from iolab.run.lab.napi_threads import NapiThreads

@@ -1,10 +1,10 @@
 """Governor and turbo: their files found, written, read back, and put back; what has changed since a run began."""
 
 import pytest
+from tests.fake_agent.agent import FakeHost, Outcome, Programs
 from tests.unit.run.lab.fake_labs import standing
 from tests.wording import in_words
 
-from iolab.agent.fake import FakeHost, Outcome, Programs
 from iolab.errors import LabError
 from iolab.lab.actions import TuneProcessors
 from iolab.lab.readback.values import Value

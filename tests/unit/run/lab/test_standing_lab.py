@@ -4,12 +4,12 @@ import threading
 from dataclasses import replace
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.unit.run.guests.fake_guests import guest, parent
 from tests.unit.run.lab.fake_labs import standing
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.errors import LabError
 from iolab.lab.actions import CreateNetns, Run, StartDevice, StartGuest, Write
 from iolab.lab.readback.values import InterfaceByMac, Value

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.messages import Walls
 from iolab.clock import VirtualClock
 from iolab.experiment.measures import DiskMeasure

@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 
 from iolab.agent.client import Agent, Refused
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology

@@ -3,9 +3,9 @@
 import base64
 
 import pytest
+from tests.fake_agent.agent import FakeAgent
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent
 from iolab.errors import InputError, TrialFailed
 from iolab.experiment import parse
 from iolab.experiment.instruments import Capture, CaptureFilter

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import NoReturn, cast
 
 import pytest
+from tests.fake_agent.agent import FakeAgent
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent
 from iolab.errors import TrialFailed
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link

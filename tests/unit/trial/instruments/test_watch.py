@@ -1,9 +1,9 @@
 """Where a watch looks, what it asks its agents, and what becomes of a trial whose watch fails."""
 
 import pytest
+from tests.fake_agent.agent import FakeAgent
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent
 from iolab.errors import TrialFailed
 from iolab.experiment import parse
 from iolab.experiment.experiment import Lab

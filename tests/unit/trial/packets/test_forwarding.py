@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.fake_agent.traffic import Passed
 from tests.unit.trial.load_trials import ENDS, simulated, site
 from tests.wording import in_words
 
-from iolab.agent.fake_traffic import Passed
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.metric import Metric, Metrics

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from tests.fake_agent.traffic import Passed
 from tests.unit.trial.load_trials import ENDS, site
 from tests.wording import in_words
 
-from iolab.agent.fake_traffic import Passed
 from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, Latency

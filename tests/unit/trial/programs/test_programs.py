@@ -1,10 +1,10 @@
 """Trials of programs of the user's own, on the fake agent."""
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
+from tests.fake_agent.traffic import TrafficRefusal
 
 from iolab.agent.client import Agent
-from iolab.agent.fake import FakeAgent, FakeHost, Outcome
-from iolab.agent.fake_traffic import TrafficRefusal
 from iolab.agent.messages import Json
 from iolab.errors import InputError
 from iolab.experiment.commands import CommandMeasure

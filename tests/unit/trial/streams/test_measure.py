@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.fake_agent.agent import FakeAgent, Outcome
+from tests.fake_agent.traffic import TrafficRefusal
 
 from iolab.agent.client import Agent, AgentLost
-from iolab.agent.fake import FakeAgent, Outcome
-from iolab.agent.fake_traffic import TrafficRefusal
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link

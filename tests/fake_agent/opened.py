@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from iolab.agent.fake_traffic import TrafficRefusal
+from tests.fake_agent.traffic import TrafficRefusal
+
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 

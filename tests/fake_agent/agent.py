@@ -9,10 +9,11 @@ import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from iolab.agent.fake_capture import FakeCaptures
-from iolab.agent.fake_machine import STATE_DIR, Behind, FakeRelays
-from iolab.agent.fake_traffic import FakeTraffic, Forwards, TrafficRefusal, forwards_all
-from iolab.agent.fake_watch import FakeWatches
+from tests.fake_agent.capture import FakeCaptures
+from tests.fake_agent.machine import STATE_DIR, Behind, FakeRelays
+from tests.fake_agent.traffic import FakeTraffic, Forwards, TrafficRefusal, forwards_all
+from tests.fake_agent.watch import FakeWatches
+
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.errors import AgentError

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from iolab.agent.fake_opened import FakeOpened
+from tests.fake_agent.opened import FakeOpened
+
 from iolab.agent.messages import Json
 
 NOTHING: Json = {"count": 0, "sum": 0, "min": None, "max": None, "above": 0, "buckets": []}
