@@ -164,14 +164,17 @@ def local_imports(modules: list[Module]) -> int:
 
 
 def constants(modules: list[Module], wanted: Callable[[str, object], bool]) -> int:
-    """Return how many modules define a constant of a name and a literal value."""
+    """Return how often modules define a constant of a name and a literal value, alone or with others."""
     return sum(
-        isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and wanted(node.targets[0].id, node.value.value)
+        isinstance(name, ast.Name) and isinstance(value, ast.Constant) and wanted(name.id, value.value)
         for module in modules
         for node in module.tree.body
+        if isinstance(node, ast.Assign)
+        for name, value in zip(
+            getattr(node.targets[0], "elts", [node.targets[0]]),
+            getattr(node.value, "elts", [node.value]),
+            strict=False,
+        )
     )
 
 

@@ -24,6 +24,8 @@ from typing import Any
 
 from benches.faults.planted_cases import Act, Case, Grade, Probe, Score, all_cases, score
 
+from iolab.units import NS_PER_S
+
 PROBE = Path(__file__).parents[1] / "harness" / "planted_probe.py"
 IOLAB = (str(Path(sys.executable).with_name("iolab")),)
 HOG = (sys.executable, "-c", "while True: pass")
@@ -36,7 +38,6 @@ LIMIT_S = 240.0
 LOOK_S = 0.02
 NAMESPACES = Path("/run/netns")
 """Where iproute2 names them."""
-NS_PER_S = 1_000_000_000
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from benches.harness.standing_lab import THROUGH, load_bench
 
 from iolab.agent.client import Agent
 from iolab.record.load import LoadRecord
-from iolab.record.search import NS_PER_S, Goal
+from iolab.record.search import Goal
 from iolab.run.hosts.host_agent import open_agent
 from iolab.statements.drop_reasons import ByRule
 from iolab.trial.packets.forwarding import search
@@ -27,6 +27,7 @@ from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.types import LoadTrial, Strategy
+from iolab.units import NS_PER_S
 
 LOSS_RATIO, WIDTH = 1e-4, 0.004
 RATES_FPS = (20_000, 100_000, 300_000)

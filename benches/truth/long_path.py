@@ -17,6 +17,7 @@ from iolab.record.trial import Status
 from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
 from iolab.store.series import read_series
+from iolab.units import NS_PER_S
 
 TEXT = """
 title: Long fat path
@@ -44,7 +45,6 @@ only:
 LINE_BPS = 1_000_000_000
 MOST_OFF = 0.05
 LEAST_OF_LINE = {"1500": 0.93, "9000": 0.98}
-NS_PER_S = 1_000_000_000
 
 
 def last_second_bps(folder: Path, record: TrialRecord) -> float:

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benches.truth.stretches import NS_PER_S, SAME_NS, US, Stall, judged, sigma, stretches
+from benches.truth.stretches import SAME_NS, US, Stall, judged, sigma, stretches
 
 from iolab.agent.client import Agent
 from iolab.experiment import Resolver, cells, parse
@@ -30,6 +30,7 @@ from iolab.lab.compose import compose
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.units import NS_PER_S
 
 TEXT = """
 lab:

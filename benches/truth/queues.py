@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from iolab.record.search import NS_PER_S, Found, Goal, StopReason
+from iolab.record.search import Found, Goal, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import run
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import Strategy
+from iolab.units import NS_PER_S
 
 DEPTHS = (64, 1_000, 20_000, 100_000)
 GOALS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)

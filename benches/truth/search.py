@@ -9,13 +9,14 @@ import math
 import statistics
 import sys
 
-from iolab.record.search import NS_PER_S, Found, Goal
+from iolab.record.search import Found, Goal
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import run
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import Strategy
+from iolab.units import NS_PER_S
 
 LOSS_RATIO = 1e-4
 LINE_FPS = 1.488e6

@@ -17,10 +17,10 @@ from benches.harness.standing_lab import standing
 from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Packets
-from iolab.record.search import NS_PER_S
 from iolab.trial.lab_access import Site
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
+from iolab.units import NS_PER_S
 
 LAB = """
 lab:

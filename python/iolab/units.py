@@ -7,6 +7,10 @@ decimal (k = 1000 bit/s), durations always carry a unit. Formatting rounds to a 
 import re
 from decimal import Context, Decimal
 
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+ETHERNET_HEADER_BYTES = 14
+"""Both addresses and the type (IEEE 802.3): a frame's bytes before its packet, without a tag."""
 LARGEST = 2**63 - 1
 """The largest quantity: what a signed 64-bit integer holds, in every language that reads our files."""
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 QUIET_NS = 10_000_000
 """The drained barrier after the last frame [ns]."""
 KEPT_BY_A_THREAD = ("delay", "stall")

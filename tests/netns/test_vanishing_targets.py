@@ -33,9 +33,9 @@ from iolab.trial.disk.measure import measure_disk
 from iolab.trial.disk.run_on_disk import Patience
 from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
+from iolab.units import NS_PER_S
 
 pytestmark = pytest.mark.netns
-NS_PER_S = 1_000_000_000
 LAB = """
 title: Storage that vanishes
 lab:

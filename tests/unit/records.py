@@ -16,8 +16,7 @@ from iolab.statements.drop_reasons import DropReason
 from iolab.statements.instrument import PathFallback, Sharing
 from iolab.statements.places import Place
 from iolab.statements.searches import LibraryGaveUp
-
-NS_PER_S = 1_000_000_000
+from iolab.units import NS_PER_S
 
 
 def metrics(figures: Mapping[Any, tuple[Any, ...]]) -> Metrics:

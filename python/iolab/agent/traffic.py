@@ -10,8 +10,8 @@ from iolab.agent.client import REPLY_SLACK_S, Agent
 from iolab.agent.decoding import Count, decode
 from iolab.agent.messages import Json
 from iolab.frozen import frozen
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 PIECE_BYTES = 1 << 20
 """Of a recording in one message."""
 

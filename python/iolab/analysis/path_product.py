@@ -8,8 +8,8 @@ from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Cell, Experiment, Lab
 from iolab.experiment.sections import Section
 from iolab.plan.types import Plan
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 WINDOW = "window"
 """End of the name of a factor that sweeps windows."""
 

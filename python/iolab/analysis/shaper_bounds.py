@@ -10,7 +10,6 @@ MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
 """How far the long-run rate may lie above the asked one, and from which part of it on it is reached."""
 PACER_FRAMES = 1
 """What the pacer may send at once beside the frame that is allowed to all."""
-NS_PER_S = 1_000_000_000
 
 
 def pacer_allowance(shape: Shape, frame_bytes: int) -> int:

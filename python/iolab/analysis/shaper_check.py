@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, Check, Kept, pacer_allowance
+from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, Check, Kept, pacer_allowance
 from iolab.analysis.shaper_classes import ClassJudged, judge_classes
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
@@ -20,11 +20,10 @@ from iolab.record.series import Series
 from iolab.statements.on_wire import PacerSlipped, WatchStolen, WireLate
 from iolab.statements.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
 from iolab.statements.warnings import HostPerturbed, Warning
+from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 SCALES_NS = (12_000, 100_000, 1_000_000, 10_000_000)
 """Windows at which a shaper is judged: a frame at 1 Gbit/s, what htb hides, what a queue feels, what a mean shows."""
-FRAME_HEADER = 14
-"""Ethernet's, which tc and the wire monitor count and the MTU does not [bytes]."""
 FRAME_CHECK = 4
 """Of Ethernet, which the pacer counts, too [bytes]."""
 MOST, MEAN = "window_rate_max_bps", "window_rate_mean_bps"
@@ -105,7 +104,10 @@ def judge(
     for name, link in setup.lab.links.items():
         if link.shape is None:
             continue
-        frame, behind = mtu_of(setup.lab, name) + FRAME_HEADER, _directions(setup.lab, name, link.shape)
+        frame, behind = (
+            mtu_of(setup.lab, name) + ETHERNET_HEADER_BYTES,
+            _directions(setup.lab, name, link.shape),
+        )
         classes: tuple[ClassJudged, ...] | None = ()
         if link.shape.classes:
             classes = judge_classes(topology, name, link.shape, behind, frame, series)

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, Check, Kept, pacer_allowance
+from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, Check, Kept, pacer_allowance
 from iolab.experiment.shapes import Shape
 from iolab.lab.links.htb import Selector
 from iolab.lab.links.shaping import selectors_of
 from iolab.lab.topology import Topology
 from iolab.record.series import Over, Series, Times, Values
+from iolab.units import NS_PER_S
 
 TIMES = (1, 10, 100, 1000)
 """Windows that are judged, as multiples of those in which flows are counted: like those of the port."""

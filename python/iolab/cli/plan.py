@@ -31,7 +31,7 @@ from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import planning_facts
 from iolab.run.hosts.hosts import hosts_of
 from iolab.run.hosts.named_programs import with_named_programs
-from iolab.units import format_duration
+from iolab.units import NS_PER_S, format_duration
 
 EMULATORS = {
     "auto": "iolab (in user space: repeatable, and super-frames are impaired frame by frame)",
@@ -50,7 +50,6 @@ NOT_ASKED = (
     "others than the commands below"
 )
 """Said of each host that a plan does not reach."""
-NS_PER_S = 1_000_000_000
 STEPS_SHOWN = 12
 """Steps whose commands `plan` prints unless all are asked for."""
 

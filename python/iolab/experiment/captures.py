@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iolab.frozen import frozen
+from iolab.units import NS_PER_S
 
 ETHERNET = 1
-NS_PER_S = 1_000_000_000
 PCAP = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
         b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}  # fmt: skip
 """First bytes of pcap: byte order, and nanoseconds of its unit of time."""

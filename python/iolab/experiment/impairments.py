@@ -18,11 +18,11 @@ from iolab.experiment.quantities import (
     SomeDelay,
 )
 from iolab.experiment.traces import Moments, RateSteps, Samples
+from iolab.units import NS_PER_S
 
 Stage = dict[str, object]
 """One stage, as the agent takes it."""
-BILLION = 1_000_000_000
-LONGEST_NS = {"delay": 10 * BILLION, "jitter": 4 * BILLION}
+LONGEST_NS = {"delay": 10 * NS_PER_S, "jitter": 4 * NS_PER_S}
 """Longest times."""
 LINES = ("rate", "rate_trace", "delivery_trace")
 """Keys that say how fast the line is."""
@@ -228,7 +228,7 @@ class Impairments(BaseModel):
             return {"kind": "bits", "bps": int(self.rate.removesuffix("bit"))}
         burst = self.burst or BURST_FRAMES
         frames = int(self.rate.removesuffix("pps"))
-        return {"kind": "frames", "frames": frames, "per_ns": BILLION, "burst_frames": burst}
+        return {"kind": "frames", "frames": frames, "per_ns": NS_PER_S, "burst_frames": burst}
 
     def _line(self) -> Iterator[Stage]:
         rate = self._clock()
@@ -270,4 +270,4 @@ class Impairments(BaseModel):
 
 
 def _parts(ratio: float) -> int:
-    return round(ratio * BILLION)
+    return round(ratio * 1_000_000_000)

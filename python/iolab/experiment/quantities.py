@@ -10,6 +10,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from iolab import units
 from iolab.frozen import frozen
+from iolab.units import NS_PER_MS, NS_PER_S
 
 FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 """Every model of the language: immutable, no unknown keys, built when a file first uses it."""
@@ -18,7 +19,6 @@ STORED = "stored"
 """Key of the context of validation: whether the file is that of a run, written before."""
 T = TypeVar("T")
 
-NS_PER_S, NS_PER_MS = 1_000_000_000, 1_000_000
 LINE_RATE_ALLOWED = (
     "bit/s with bit, kbit, Mbit, Gbit, Tbit, or frames/s with pps, kpps, Mpps (100Mbit, 20kpps), not 0"
 )

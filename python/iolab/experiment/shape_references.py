@@ -5,13 +5,12 @@ from iolab.experiment.links import Link
 from iolab.experiment.sections import Section
 from iolab.experiment.shapes import Shape, ShapeClass
 from iolab.parts.qdiscs import QDISCS
+from iolab.units import ETHERNET_HEADER_BYTES
 
 QDISC_KEYS = ("burst", "limit", "latency", "gso_max_segs", "classes", "default")
 """Keys of a shape that not every queueing discipline takes."""
 CLASS_KEYS = ("parent", "burst", "cburst", "quantum", "leaf")
 """Keys of a class that not every queueing discipline with classes takes."""
-FRAME_HEADER = 14
-"""Ethernet's, which tc counts and the MTU does not [bytes]."""
 SHORTEST_FRAME = 60
 """Without its checksum, of a link whose MTU is found later [bytes]."""
 WHOLE_BUCKETS = ("tbf", "pacer")
@@ -61,7 +60,7 @@ def _check_discipline(view: View, section: Section, link: Link, shape: Shape) ->
 
 def _check_frames_fit(view: View, section: Section, link: Link, shape: Shape) -> None:
     """Note a queue or a bucket too small for a full frame of the link, and a rate too low for tc."""
-    frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + FRAME_HEADER
+    frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + ETHERNET_HEADER_BYTES
     allowed = f"at least a frame of this link, {frame_bytes} bytes"
     if shape.limit is not None and shape.limit < frame_bytes:
         view.say(section, ("shape", "limit"), f"a queue of {shape.limit} bytes", allowed)

@@ -9,12 +9,10 @@ from typing import Annotated, TypeVar
 
 from iolab.experiment.attached import FileText
 from iolab.experiment.quantities import Quantity
-from iolab.units import UnitError, parse_bits_per_second, parse_nanoseconds
+from iolab.units import NS_PER_MS, NS_PER_S, UnitError, parse_bits_per_second, parse_nanoseconds
 
 MOST_ITEMS = 100_000
 """Of one trace."""
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
 LONGEST_NS = 86_400 * NS_PER_S
 """Longest trace."""
 SHAPE = f"at most {MOST_ITEMS} of them, as a list or the name of a file beside this one with one a line"

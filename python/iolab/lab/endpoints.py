@@ -5,10 +5,7 @@ from dataclasses import replace
 from iolab.experiment.port_ref import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import HERE
-
-ETHERNET_BYTES = 14
-"""Header of a frame (IEEE 802.3), which the kernel counts at most interfaces [bytes]."""
-
+from iolab.units import ETHERNET_HEADER_BYTES
 
 VERSIONS = (4, 6)
 """Of IP; the first is taken where both lead to a place."""
@@ -66,7 +63,7 @@ class Endpoint:
     """The machine whose kernel it lives on; empty: this computer."""
     cpus: tuple[int, ...] = ()
     """CPUs of the programs of its machine; empty: all of the kernel's."""
-    counted_bytes: int = ETHERNET_BYTES
+    counted_bytes: int = ETHERNET_HEADER_BYTES
     """What the kernel counts at the interface of each packet beside the packet [bytes]."""
     second: tuple[str, int] | None = None
     """An IPv6 address beside one of IPv4, and its prefix length; None: there is one address."""

@@ -11,10 +11,11 @@ from iolab.experiment.machines import Machine
 from iolab.experiment.port_ref import PortRef
 from iolab.frozen import frozen
 from iolab.lab.addresses import Assigned, Interface, Wanted, assign
-from iolab.lab.endpoints import ETHERNET_BYTES, VERSIONS, Endpoint, Home, Port, Route, Segment, owns
+from iolab.lab.endpoints import VERSIONS, Endpoint, Home, Port, Route, Segment, owns
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
 from iolab.lab.links.overlays import COUNTED, bonded, links_below
+from iolab.units import ETHERNET_HEADER_BYTES
 
 __all__ = ["Endpoint", "Home", "Port", "Route", "Segment"]
 
@@ -257,7 +258,11 @@ def _endpoint(lab: Lab, port: Port, address: Interface, *more: Interface) -> End
 
 def _counted_bytes(lab: Lab, port: Port) -> int:
     """Return what is counted of each packet beside it where a port's packets begin and end [bytes]."""
-    return ETHERNET_BYTES if port.bridge else COUNTED.get(lab.links[port.link].tunnel or "", ETHERNET_BYTES)
+    return (
+        ETHERNET_HEADER_BYTES
+        if port.bridge
+        else COUNTED.get(lab.links[port.link].tunnel or "", ETHERNET_HEADER_BYTES)
+    )
 
 
 def netns_of(lab: Lab, machine: str, prefix: str = NAME_PREFIX) -> str | None:

@@ -7,8 +7,7 @@ from iolab.record.balance import Balance
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Thread, Verdict
 from iolab.statements.statement import Name
-
-NS_PER_S = 1_000_000_000
+from iolab.units import NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)

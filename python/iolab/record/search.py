@@ -6,8 +6,7 @@ from enum import StrEnum
 from iolab.statements.clauses import Disturbance
 from iolab.statements.searches import SearchEnd
 from iolab.statements.statement import Name
-
-NS_PER_S = 1_000_000_000
+from iolab.units import NS_PER_S
 
 TAKEN_UP_RATIO = 1e-3
 """Share of a trial's frames that a queue may take up without being looked at: a tenth of the usual width."""

@@ -8,6 +8,7 @@ from iolab.record.dimensions import Dimensions
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.words import Words
+from iolab.units import NS_PER_S
 
 BUSIEST_SHARE = 0.1
 """Of the bytes of a measure's busiest direction: one that carried less (acknowledgements) has no sentence."""
@@ -19,7 +20,6 @@ MOST_TOGETHER = 4
 """Cells in one sentence; more have a sentence each."""
 MOST_CELLS = 12
 """Cells that a sentence tells one by one."""
-NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)

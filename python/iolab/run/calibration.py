@@ -34,7 +34,6 @@ from iolab.trial.search.types import LoadTrial
 SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
 """Frame sizes of RFC 2544, section 9.1, for Ethernet [bytes]."""
 PATHS = (AF_XDP, "af_packet", LIVE)
-NS_PER_S = 1_000_000_000
 TRIAL_NS = 250_000_000
 """Of one measurement [ns]: of each path 14 for the ceilings, 8 for the receiver, 9 for pacing and scatter."""
 ABOVE_ALL_FPS = {"af_xdp": 10e6, "af_packet": 10e6, "bpf_live": 40e6}

@@ -10,8 +10,8 @@ from iolab.statements.failures import Failure, OneAtOnceFailed
 from iolab.trial.failed import LabUnusable, failure_of
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 Measures = Callable[[Site, Measure], Measured]
 """Measures once; raises as `measure_once` does."""
 

@@ -7,13 +7,14 @@ as one.
 from collections.abc import Iterator, Sequence
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.impairments import BILLION, QUEUE_FRAMES, Impairments
+from iolab.experiment.impairments import QUEUE_FRAMES, Impairments
 from iolab.lab.dependencies import place_of
 from iolab.lab.links.tc import expect_kind, own_qdisc, root
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port
+from iolab.units import NS_PER_S
 
-FASTEST_BPS = 10 * BILLION
+FASTEST_BPS = 10_000_000_000
 """What a path without a rate is taken to carry."""
 SHORTEST_BITS = 84 * 8
 """Of a frame on a line, with preamble and gap [bit]."""
@@ -65,7 +66,7 @@ def netem_options(done: Impairments) -> tuple[str, ...]:
 def _limit(done: Impairments) -> int:
     """Return the packets that may be delayed or wait for the line."""
     waiting_ns = done.delay + 4 * done.jitter
-    delayed = (done.most_bps() or FASTEST_BPS) * waiting_ns // (BILLION * SHORTEST_BITS)
+    delayed = (done.most_bps() or FASTEST_BPS) * waiting_ns // (NS_PER_S * SHORTEST_BITS)
     return min(MOST_PACKETS, delayed + (done.queue_frames or QUEUE_FRAMES))
 
 

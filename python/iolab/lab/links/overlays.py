@@ -17,11 +17,12 @@ from iolab.statements.clashes import (
 from iolab.statements.lacks import Lack
 from iolab.statements.mtus import LinkMtu, SegmentMtusDiffer
 from iolab.statements.purposes import ForLink, KeyOf, ValueOf
+from iolab.units import ETHERNET_HEADER_BYTES
 
 PLAIN_MTU = 1500
 """Of a link over nothing, where none is said [bytes]."""
-ETHERNET, UDP, VXLAN, GRE, GRE_KEY, WIREGUARD = 14, 8, 8, 4, 4, 32
-"""Headers [bytes]: IEEE 802.3, RFC 768, RFC 7348, RFC 2784, RFC 2890, and WireGuard's with its tag (5.4.6 there)."""
+UDP, VXLAN, GRE, GRE_KEY, WIREGUARD = 8, 8, 4, 4, 32
+"""Headers [bytes]: RFC 768, RFC 7348, RFC 2784, RFC 2890, and WireGuard's with its tag (5.4.6 there)."""
 COUNTED = {"vxlan": 0, "gre": 0, "wireguard": WIREGUARD}
 """What the kernel counts at the ports of tunnels of each packet beside it, where that is no frame's header [bytes]."""
 IP_HEADER = {4: 20, 6: 40}
@@ -66,9 +67,9 @@ def overhead_bytes(lab: Lab, link: str, ip: int) -> int:
     found = lab.links[link]
     key = GRE_KEY if found.id is not None else 0
     own = {
-        "vxlan": UDP + VXLAN + ETHERNET,
+        "vxlan": UDP + VXLAN + ETHERNET_HEADER_BYTES,
         "gre": GRE + key,
-        "gretap": GRE + key + ETHERNET,
+        "gretap": GRE + key + ETHERNET_HEADER_BYTES,
         "wireguard": UDP + WIREGUARD,
     }
     return IP_HEADER[ip] + own[found.tunnel] if found.tunnel is not None else 0

@@ -29,6 +29,7 @@ from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.parts.qdiscs import QDISCS
+from iolab.units import ETHERNET_HEADER_BYTES
 
 
 def shape_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
@@ -122,7 +123,9 @@ def _tbf(
 ) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
     rate_bps = shape.rate_bps
     rate_bytes = rate_bps // 8
-    burst = shape.burst or max(rate_bytes // TBF_BURSTS_PER_S, TBF_BURST_FRAMES * (mtu + ETHERNET_HEADER))
+    burst = shape.burst or max(
+        rate_bytes // TBF_BURSTS_PER_S, TBF_BURST_FRAMES * (mtu + ETHERNET_HEADER_BYTES)
+    )
     if shape.limit is not None:
         queue = ("limit", f"{shape.limit}b")
         latency_us = (shape.limit - burst) * 1_000_000 // rate_bytes
@@ -157,5 +160,3 @@ TBF_BURSTS_PER_S, TBF_BURST_FRAMES = 250, 10
 """Default bucket of tbf: what the rate brings in a tick of a 250 Hz kernel (tc-tbf), at least 10 frames."""
 TBF_LATENCY_NS = 50_000_000
 """Default waiting time in tbf [ns], as in tc-tbf's example."""
-ETHERNET_HEADER = 14
-"""Destination, source and type [bytes] (IEEE 802.3)."""

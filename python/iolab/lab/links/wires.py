@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.impairments import BILLION, Impairments
 from iolab.experiment.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
+from iolab.experiment.impairments import Impairments
 from iolab.experiment.links import Link
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.shapes import Shape
@@ -27,6 +27,7 @@ from iolab.lab.readback.values import Interface, PacedWay, Running
 from iolab.lab.readings import Command, Expectation, Reading, WireState
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
+from iolab.units import NS_PER_S
 
 End = tuple[str | None, str]
 """Network namespace and name of an interface."""
@@ -34,7 +35,7 @@ POLLING_PRIORITY = 9
 """SCHED_FIFO priority of a thread that waits awake for frames, as an exact wire's does: what feeds it comes first."""
 QUEUE_FRAMES = "16384"
 """What waits for the thread at each end: as many as the agent asks for, where it may [frames]."""
-FASTEST_BPS = 10 * BILLION
+FASTEST_BPS = 10_000_000_000
 """What a wire without a rate in bits is taken to carry."""
 MARGIN_BYTES = 64 << 20
 """For frames that are read before those due are given: a thread may wait for its CPU."""
@@ -66,7 +67,7 @@ def _paced_wait_ns(shape: Shape, mtu: int) -> int:
     """Return how long the longest queue of a pacer takes at the rate that its class is sure of [ns]."""
     queue_bytes = shape.limit or PACER_QUEUE_FRAMES * (mtu + FRAME_OVERHEAD_BYTES)
     slowest_bps = min((one.rate for one in shape.classes.values()), default=shape.rate_bps)
-    return queue_bytes * 8 * BILLION // slowest_bps
+    return queue_bytes * 8 * NS_PER_S // slowest_bps
 
 
 def _held_ns(done: Impairments) -> int:
@@ -83,7 +84,7 @@ def way_memory(done: Impairments) -> int:
         LINE_QUEUE_FRAMES if in_bits and not (done.queue or done.queue_time) else 0
     )
     queue = done.queue or frames * LONGEST_FRAME_BYTES
-    return (in_bits or FASTEST_BPS) * waiting_ns // (8 * BILLION) + queue + MARGIN_BYTES
+    return (in_bits or FASTEST_BPS) * waiting_ns // (8 * NS_PER_S) + queue + MARGIN_BYTES
 
 
 def wire_memory(link: Link) -> int:

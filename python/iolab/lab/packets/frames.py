@@ -8,18 +8,18 @@ from iolab.experiment.measures import Packets
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import Way, check_senders
 from iolab.lab.packets.replays import check_replay, sent_of
-from iolab.units import split_frame_rate
+from iolab.units import ETHERNET_HEADER_BYTES, split_frame_rate
 
 IMIX = ((64, 7), (594, 4), (1518, 1))
 """The common simple mix: frame size [bytes], weight."""
 IP_BYTES = {4: 20, 6: 40}
 TRANSPORT_BYTES = {"udp": 8, "tcp": 20, "icmp": 8}
-TUNNEL_BYTES = {"vxlan": 8 + 8 + 14, "gre": 4}
+TUNNEL_BYTES = {"vxlan": 8 + 8 + ETHERNET_HEADER_BYTES, "gre": 4}
 """Headers; that of VXLAN with UDP before and Ethernet behind it [bytes]."""
-STAMP_BYTES, ETHERNET_BYTES, CHECKSUM_BYTES = 18, 14, 4
+STAMP_BYTES, CHECKSUM_BYTES = 18, 4
 LINE_OVERHEAD_BYTES = 20
 """Preamble with delimiter (8) and the smallest gap between frames (12) on the line (IEEE 802.3)."""
-FRAME_BYTES, TAG_BYTES = 14 + 4, 4
+FRAME_BYTES, TAG_BYTES = ETHERNET_HEADER_BYTES + CHECKSUM_BYTES, 4
 """What a frame has beyond the MTU: header and checksum, and a VLAN tag, which Linux does not count as a part of it."""
 
 Sizes = tuple[tuple[int, int], ...]
@@ -45,7 +45,11 @@ def header_bytes(measure: Packets, tags: int) -> int:
     """Return what stands before the payload of each frame [bytes]."""
     tunnel = IP_BYTES[measure.tunnel_ip] + TUNNEL_BYTES[measure.tunnel] if measure.tunnel else 0
     return (
-        ETHERNET_BYTES + TAG_BYTES * tags + tunnel + IP_BYTES[measure.ip] + TRANSPORT_BYTES[measure.protocol]
+        ETHERNET_HEADER_BYTES
+        + TAG_BYTES * tags
+        + tunnel
+        + IP_BYTES[measure.ip]
+        + TRANSPORT_BYTES[measure.protocol]
     )
 
 

@@ -10,6 +10,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.measures import Packets
 from iolab.experiment.recordings import Moved, Replay
 from iolab.frozen import frozen
+from iolab.units import NS_PER_S
 
 ADDRESSES = 12
 """Of Ethernet, before the type [bytes]."""
@@ -19,7 +20,6 @@ NEIGHBOURS = range(133, 138)
 """Types of ICMPv6 that are about neighbours and routers."""
 LEAST_BYTES, CHECKSUM_BYTES = 60, 4
 """Of a frame without checksum, and the checksum."""
-NS_PER_S = 1_000_000_000
 ENTRY = struct.Struct("<QH")
 """Before each frame, for the agent: its time [ns] and its length [bytes]."""
 

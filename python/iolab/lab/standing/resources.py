@@ -25,8 +25,7 @@ from iolab.lab.standing.scripts import (
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import RUN
 from iolab.lab.words import addresses_in, filler
-
-NS_PER_S = 1_000_000_000
+from iolab.units import NS_PER_S
 
 
 def standing_resources(

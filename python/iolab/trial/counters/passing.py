@@ -14,8 +14,8 @@ from iolab.agent.messages import Observation
 from iolab.lab.kernels import HERE
 from iolab.trial.counters.differences import ROOT, Counted, Port
 from iolab.trial.measurement import Readings
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 HEAD_RATIO = 0.02
 """Of the bytes, what may pass before and after the time that counts: handshakes, reports, neighbours' talk."""
 FEWEST_POINTS = 6

@@ -19,8 +19,8 @@ from iolab.statements.places import AtPort
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drops import OVERRUNS, QDISC
 from iolab.trial.search.steady import LEAST_RATIO
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 AT_RATE_RATIO = 0.95
 """From which share of its rate on a shaper that held frames back is the limit: what it passes in its first and last
 queue, and the time of its timers, are not more in a trial of 50 ms."""

@@ -12,6 +12,7 @@ from iolab.statements.disk_warnings import DiskUsed
 from iolab.trial.disk.layers import of_block_layer
 from iolab.trial.disk.ledger import Counted, between
 from iolab.trial.lab_access import Site
+from iolab.units import NS_PER_MS
 
 SHOW_BELOW = (
     'on=$(stat -c %d "$0") && disk=/sys/dev/block/$((on >> 8 & 0xfff)):$((on & 0xff | on >> 12 & 0xfff00))'
@@ -25,7 +26,6 @@ OTHERS_RATIO = 0.1
 """Of what a disk moved, or was asked, so much that was not the trial's changes its figures ..."""
 BUSY_RATIO = 0.5
 """... if the disk had something to do for so much of the time."""
-NS_PER_MS = 1_000_000
 UNCACHED = (None, "none", "directsync")
 """What a hypervisor's cache may be so that it asks of the disk what the guest asked."""
 

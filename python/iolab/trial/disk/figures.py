@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 RATE, OPERATIONS, CPU = "disk_bytes_per_s", "disk_operations_per_s", "disk_cpu_ratio"
 LATENCY, UNDER_WAY = "disk_latency_{}_ns", "disk_under_way"
 """Metrics of a disk trial."""

@@ -18,8 +18,8 @@ from iolab.record.trial import CommandRecord
 from iolab.statements.disk_warnings import JobKeysReplaced, SectionLoadShort
 from iolab.statements.warnings import DiskLoadShort, DiskUnsteady, Warning
 from iolab.trial.disk.caches import device_proved
-from iolab.trial.disk.figures import NS_PER_S, DiskFigure
-from iolab.trial.disk.fio_jobs import NS_PER_MS, Job, JobSection, fill_job, jobs_of, of_fio, size_of
+from iolab.trial.disk.figures import DiskFigure
+from iolab.trial.disk.fio_jobs import Job, JobSection, fill_job, jobs_of, of_fio, size_of
 from iolab.trial.disk.fio_report import LOGS, Accesses, accesses_of, figure_of, log_series, merged, parse_fio
 from iolab.trial.disk.job_file import JobFile
 from iolab.trial.disk.layers import look
@@ -31,6 +31,7 @@ from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_o
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
+from iolab.units import NS_PER_MS, NS_PER_S
 
 Done = TypeVar("Done", bound=CommandResult)
 MOST_SPREAD = 3

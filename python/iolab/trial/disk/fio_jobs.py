@@ -8,12 +8,12 @@ from iolab.experiment.fio import Fio
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.trial.disk.own import DEFAULT_BYTES
+from iolab.units import NS_PER_MS
 
 READ_SHARE = 70
 """Of mixed accesses, those that read [percent]."""
 LOG_MS = 100
 """Each point of fio's logs is of this time [ms]."""
-NS_PER_MS = 1_000_000
 RAMP_MS = 300
 """Before a phase on a throttled disk counts [ms]. QEMU lets a tenth of a second's worth through at once after a pause
 (block/throttle-groups and util/throttle.c: a bucket of avg / 10 where no burst is set)."""

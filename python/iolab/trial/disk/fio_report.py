@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
 from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, DiskLatency
-from iolab.trial.disk.fio_jobs import NS_PER_MS, Job, JobSection
+from iolab.trial.disk.fio_jobs import Job, JobSection
+from iolab.units import NS_PER_MS
 from iolab.untrusted_json import read_untrusted
 
 Count = Annotated[int, Field(ge=0, strict=True)]

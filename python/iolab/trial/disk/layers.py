@@ -11,10 +11,10 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
 from iolab.lab.volumes.places import door_of, holder_of, nbd_pid_file, node_of, volume_path
-from iolab.trial.disk.figures import NS_PER_S
 from iolab.trial.disk.ledger import Counted, LayerName, Row
 from iolab.trial.disk.verdict import Line
 from iolab.trial.lab_access import Site
+from iolab.units import NS_PER_S
 
 SECTOR = 512
 """Of the block layer's counters (Documentation/block/stat) [bytes]."""

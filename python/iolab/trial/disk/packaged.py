@@ -6,7 +6,8 @@ hdparm's MB are MiB (2^20 bytes), and its kB are KiB; bonnie++'s CSV counts KiB.
 from collections.abc import Mapping, Sequence
 
 from iolab.experiment.measures import DiskMeasure
-from iolab.trial.disk.figures import NS_PER_S, DiskFigure
+from iolab.trial.disk.figures import DiskFigure
+from iolab.units import NS_PER_S
 
 MIB, KIB = 1 << 20, 1 << 10
 TIMINGS: Mapping[str, str] = {"Timing cached reads": "cached", "Timing buffered disk reads": "buffered"}

@@ -31,6 +31,7 @@ from iolab.trial.disk.ran import CAPTURE_BYTES, ConfinedResult
 from iolab.trial.disk.servers import Server, Silent, ask, end, servers_of
 from iolab.trial.failed import Failed, LabUnusable
 from iolab.trial.lab_access import Site
+from iolab.units import NS_PER_MS, NS_PER_S
 
 PROCESS = "disk-program"
 END_GRACE_MS = 1_000
@@ -40,8 +41,6 @@ HUNG_LIMIT_S = 2.0
 """The same where the servers of its disk were killed; its guest was powered off then."""
 ANSWER_S = 30.0
 """For the reply of a host's agent, which does not hang with a disk; busy hosts stand still for seconds."""
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
 COMPLETED, IN_FLIGHT = (2, 6, 13, 15), 8
 """Columns: sectors read, written and discarded, and flushes done; requests in flight. A request that NVMe takes back
 from a path that is lost counts as done, though none of its sectors are."""

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
-from iolab.trial.disk.fio_jobs import LOG_MS, NS_PER_MS, Job, JobSection, common_lines, of_fio, size_of
+from iolab.trial.disk.fio_jobs import LOG_MS, Job, JobSection, common_lines, of_fio, size_of
 from iolab.trial.disk.job_file import MOST, OURS, JobFile, JobProblem, Section, number, read_job
 from iolab.trial.disk.ledger import Way
+from iolab.units import NS_PER_MS
 
 GUESSED_NS = 10_000_000_000
 """Of a section that goes on until all is done [ns]."""

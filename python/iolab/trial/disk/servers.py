@@ -34,8 +34,8 @@ from iolab.statements.storage import (
 )
 from iolab.trial.disk.own import Answer, parse_own
 from iolab.trial.lab_access import Site
+from iolab.units import NS_PER_MS
 
-NS_PER_MS = 1_000_000
 CONNECTIONS: Mapping[str, tuple[str, str]] = {
     "iscsi": ("iscsi", "iSCSI login"),
     "nvme-tcp": ("nvme-tcp", "NVMe/TCP connection request"),

@@ -11,8 +11,9 @@ from iolab.statements.clauses import Clause, ThreadRan
 from iolab.statements.disks import AtDisk, BytesThrottled, DepthHeld, OperationsOffered, OperationsThrottled
 from iolab.statements.places import AtMachine, AtPort
 from iolab.statements.streams import LineFull
-from iolab.trial.disk.figures import NS_PER_S, DiskFigure
+from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.workers import BUSY_RATIO, Busy
+from iolab.units import NS_PER_S
 
 MIXED = ("mixed-read", "mixed-write")
 REACHED_RATIO = 0.95

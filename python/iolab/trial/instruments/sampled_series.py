@@ -15,7 +15,6 @@ from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
 from iolab.trial.counters.cpu_use import CLASSES
 
-NS_PER_S = 1_000_000_000
 IDLE = frozenset({"idle_ns", "iowait_ns"})
 SOURCE = "samplers"
 Key = tuple[str | int | None, ...]

@@ -14,10 +14,10 @@ from iolab.statements.warnings import ReadingsDropped
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.sampled_series import sampled
 from iolab.trial.lab_access import Site
+from iolab.units import NS_PER_MS
 
 SAMPLERS = ("cpu", "threads", "interfaces", "qdiscs")
 """What is read over time: the other samplers are slow, or show nothing there."""
-NS_PER_MS = 1_000_000
 
 
 class Samplers:

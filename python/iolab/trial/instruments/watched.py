@@ -34,10 +34,9 @@ from iolab.statements.warnings import Warning
 from iolab.trial.histograms import quantile
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.windows import Unpacked, unpack
+from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 SOURCE = "watch"
-NS_PER_S = 1_000_000_000
-ETHERNET_HEADER_BYTES = 14
 LINE = "line"
 """The part of windows that are filled while frames are on the line."""
 UNSTAMPED_RATIO = 0.001

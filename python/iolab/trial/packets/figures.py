@@ -38,11 +38,11 @@ from iolab.trial.counters.shapers import bypassed
 from iolab.trial.packets.kept_waiting import kept_waiting
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import choice_of
+from iolab.units import NS_PER_S
 
 FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3
 """Frames of others per load trial (neighbour discovery, spanning tree), and per frame of ours, that are as usual."""
 
-NS_PER_S = 1_000_000_000
 SHORT_RATIO = 0.01
 """A load of which more than this was not offered is another load than the one that was asked for."""
 TAIL_RATIO = 0.01

@@ -42,8 +42,8 @@ from iolab.trial.packets.paths import settled
 from iolab.trial.search.change import find_change
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.types import LoadTrial, Strategy
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 BOUNDED = frozenset(
     {
         "forwarded_fps",

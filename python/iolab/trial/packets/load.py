@@ -58,8 +58,6 @@ from iolab.trial.packets.verdict import Evidence, judge
 from iolab.trial.search.steady import Parts, find_steady
 from iolab.trial.search.types import LoadTrial
 
-NS_PER_S = 1_000_000_000
-
 
 class LoadBench:
     """Ports of a standing lab, open for load trials. Use as a context manager: leaving closes them."""

@@ -34,6 +34,7 @@ from iolab.trial.histograms import quantile
 from iolab.trial.lab_access import LIVE, LIVE_BYTES, Calibration, Site
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
+from iolab.units import NS_PER_S
 
 AF_XDP = "af_xdp"
 COPIED = "AF_XDP copy"
@@ -43,7 +44,6 @@ ABOVE_ALL_FPS = {AF_XDP: 10e6, LIVE: 40e6}
 FASTER_RATIO = 1.05
 LATE_SHARE = 0.9
 """So many frames are at most as late as is compared: the rest is the host's doing on a busy one."""
-NS_PER_S = 1_000_000_000
 
 
 AnyPackets = TypeVar("AnyPackets", bound=Packets)

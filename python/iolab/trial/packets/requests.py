@@ -11,8 +11,8 @@ from iolab.lab.packets.flow_addresses import Sweep, flow_sweeps, tunnel_ends
 from iolab.lab.packets.frames import sizes_of, vlans_of
 from iolab.lab.packets.placement import Placement, Way
 from iolab.lab.packets.replays import sent_of
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 STALL_NS = 100_000
 """From which lateness on a stall of the sender is logged [ns]."""
 DRAIN = {"quiet_ns": 10_000_000, "timeout_ns": 15_000_000_000}

@@ -42,6 +42,7 @@ from iolab.trial.counters.guest_limits import guest_verdict, starved_guest
 from iolab.trial.counters.shapers import Suspect, suspect, suspected
 from iolab.trial.lab_access import Ceilings
 from iolab.trial.packets.flow_losses import DeadFlows, explains
+from iolab.units import NS_PER_S
 
 UNKNOWN = Ceilings()
 UNSENT_RATIO = 1e-3
@@ -54,7 +55,6 @@ BESIDE_RATIO = 0.1
 """From which share of the loss on another place is named, too."""
 CLEAR_RATIO = 0.5
 """Of what the instrument's threads had of a device's CPU, what others may have had while it is clear who took it."""
-NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

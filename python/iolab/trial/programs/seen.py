@@ -7,8 +7,7 @@ from statistics import median
 
 from iolab.agent.messages import Reading, ThreadTimes
 from iolab.agent.port_counters import InterfaceCounters
-
-NS_PER_S = 1_000_000_000
+from iolab.units import NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from iolab.record.series import Series, series
 from iolab.statements.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
 from iolab.statements.warnings import Warning
 from iolab.trial.histograms import even_quantile, quantile
-from iolab.trial.round_trips.requests import NS_PER_S, ProbesReport, Slice, TransactionsReport
+from iolab.trial.round_trips.requests import ProbesReport, Slice, TransactionsReport
+from iolab.units import NS_PER_S
 
 SHORT_RATIO = 0.01
 """From which part of the intended requests on it is said that they did not leave."""

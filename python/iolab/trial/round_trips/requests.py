@@ -10,10 +10,10 @@ from iolab.agent.traffic import Histogram
 from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
 from iolab.lab.topology import Endpoint
 from iolab.record.encoding import Encoding
+from iolab.units import NS_PER_S
 
 FIRST_PORT = 5801
 """Where the answering end listens, where nothing else is said."""
-NS_PER_S = 1_000_000_000
 TCP_PATIENCE = 10
 """TCP sends again what was lost: its responses have so many times as long."""
 SLICE_NS = 100_000_000

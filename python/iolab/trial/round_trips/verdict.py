@@ -18,8 +18,9 @@ from iolab.statements.streams import AllCpusBusy, NoSingleThread
 from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.histograms import even_quantile
 from iolab.trial.measurement import Readings
-from iolab.trial.round_trips.requests import NS_PER_S, ProbesReport, TransactionsReport
+from iolab.trial.round_trips.requests import ProbesReport, TransactionsReport
 from iolab.trial.streams.programs import program_of
+from iolab.units import NS_PER_S
 
 REACHED_RATIO = 0.98
 """From which part of the intended transactions on they were done as asked."""

@@ -2,7 +2,8 @@
 
 import math
 
-from iolab.record.search import NS_PER_S, Goal
+from iolab.record.search import Goal
+from iolab.units import NS_PER_S
 
 from .types import LoadTrial
 

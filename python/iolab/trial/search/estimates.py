@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from iolab.record.search import NS_PER_S, Goal, LoadResult
+from iolab.record.search import Goal, LoadResult
+from iolab.units import NS_PER_S
 
 from .capacity import Capacity, Observation, estimate, falls_with_load
 from .durations import deciding_frames, load_of, quick_excess, round_load

@@ -14,7 +14,7 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.measurement_database import MeasurementDatabase
 from MLRsearch.target_spec import TargetSpec
 
-from iolab.record.search import NS_PER_S, Found, Goal, LoadResult, StopReason
+from iolab.record.search import Found, Goal, LoadResult, StopReason
 from iolab.statements.searches import (
     GeneratorReached,
     HighestForwarded,
@@ -23,6 +23,7 @@ from iolab.statements.searches import (
     LowestLost,
     TrialsWanted,
 )
+from iolab.units import NS_PER_S
 
 from .evidence import limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, prove, settle

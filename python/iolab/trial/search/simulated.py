@@ -7,8 +7,9 @@ reported of it is read as an agent's report is. Randomness comes with its seed.
 from dataclasses import dataclass, field
 from random import Random
 
-from iolab.record.search import NS_PER_S, LoadResult
+from iolab.record.search import LoadResult
 from iolab.statements.clauses import SenderHeldUp
+from iolab.units import NS_PER_S
 
 from .steady import Parts, find_steady
 from .types import LoadTrial

@@ -2,7 +2,7 @@
 
 import math
 
-from iolab.record.search import NS_PER_S, Goal, StopReason
+from iolab.record.search import Goal, StopReason
 from iolab.statements.searches import (
     BoundsReached,
     GeneratorReached,
@@ -10,6 +10,7 @@ from iolab.statements.searches import (
     IntervalReached,
     LowestLost,
 )
+from iolab.units import NS_PER_S
 
 from .capacity import Capacity
 from .durations import (

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iolab.record.search import NS_PER_S, TAKEN_UP_RATIO, Goal, LoadResult
+from iolab.record.search import TAKEN_UP_RATIO, Goal, LoadResult
+from iolab.units import NS_PER_S
 
 SLACK = 1.2
 """A burst may be this much larger than it was seen: part of its credit was used up before."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.agent.messages import CpuTimes, Reading
-from iolab.lab.endpoints import ETHERNET_BYTES, Endpoint
+from iolab.lab.endpoints import Endpoint
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.statements.warnings import (
@@ -17,6 +17,7 @@ from iolab.statements.warnings import (
     Warning,
 )
 from iolab.trial.streams.iperf3 import FlowReport
+from iolab.units import ETHERNET_HEADER_BYTES
 
 DISAGREEMENT_RATIO = 0.01
 """Above this a difference of the interface's count and the program's is worth a warning."""
@@ -103,7 +104,7 @@ def _reassembled(reading: Reading, at: Endpoint) -> int:
     return sum(row.counters.get("ReasmOKs", 0) for row in rows if row.name in ("Ip", "Ip6"))
 
 
-def head_bytes(protocol: str, address: str, counted_bytes: int = ETHERNET_BYTES) -> int:
+def head_bytes(protocol: str, address: str, counted_bytes: int = ETHERNET_HEADER_BYTES) -> int:
     """Return what an interface counts of each packet of a stream beside its payload [bytes]."""
     return counted_bytes + (IPV6_BYTES if ":" in address else IPV4_BYTES) + HEADER_BYTES[protocol]
 

@@ -6,8 +6,8 @@ from itertools import accumulate
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
 from iolab.trial.streams.iperf3_report import IntervalStream, Report
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 SOURCE = "iperf3"
 SHORT_RATIO = 0.1
 """An interval of less than this part of the longest, as the last may be, is left out: its rate says nothing."""

@@ -6,8 +6,8 @@ from typing import TypedDict
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import Endpoint
 from iolab.trial.streams.iperf3_report import Report, Total
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 SHORTEST_INTERVAL_NS, LONGEST_INTERVAL_NS = 100_000_000, 60 * NS_PER_S
 """Bounds of iperf3's --interval [ns]."""
 MOST_ROWS = 4000

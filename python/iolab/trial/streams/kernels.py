@@ -12,6 +12,7 @@ from iolab.trial.instruments.samplers import Kept, read_kept
 from iolab.trial.lab_access import Site
 from iolab.trial.packets.snapshots import begin_wires
 from iolab.trial.streams.iperf3 import Pair
+from iolab.units import NS_PER_MS
 
 BESIDE = ("cpu", "threads", "softnet", "interfaces", "qdiscs", "drops")
 """What is read before and after a trial."""
@@ -22,7 +23,6 @@ CONNECTIONS = "connections"
 """Name of the series at each agent."""
 CONNECTIONS_PERIOD_MS = 1_000
 """Finding a namespace's connections takes 0.2 ms."""
-MS = 1_000_000
 LOOK_S = 0.5
 """How often it is looked whether a kernel is lost, while programs run."""
 
@@ -72,7 +72,7 @@ class Kernels:
 
     def watch_connections(self, duration_ns: int) -> None:
         """Begin to read what TCP tells of its connections."""
-        apart_ms = max(100, min(CONNECTIONS_PERIOD_MS, duration_ns // MS // 4))
+        apart_ms = max(100, min(CONNECTIONS_PERIOD_MS, duration_ns // NS_PER_MS // 4))
         for kernel, agent in self._agents.items():
             if self._ends[kernel]:
                 params = {"series": self._connections, "period_ms": apart_ms, "samplers": ("sockets",)}

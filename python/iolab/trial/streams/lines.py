@@ -10,8 +10,8 @@ from iolab.lab.packets.placement import Way
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.passing import Course, Passing, passing
 from iolab.trial.streams.evidence import LineSeen
+from iolab.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 LINE_STAGES = ("line", "codel")
 """What loses frames because they come faster than the line sends them."""
 

@@ -10,7 +10,6 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.shapes import Shape
-from iolab.lab.endpoints import ETHERNET_BYTES
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
@@ -27,8 +26,8 @@ from iolab.trial.streams.evidence import Carrier, Connections, FlowSeen, Passed,
 from iolab.trial.streams.iperf3 import FlowReport, Pair
 from iolab.trial.streams.lines import lines_on
 from iolab.trial.streams.programs import all_strangers, lifetime, longest_gap_ns, program_of
+from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
-NS_PER_S = 1_000_000_000
 FOREIGN_RATIO, FOREIGN_BPS = 0.05, 1e6
 """What a port passed beyond the flows is others' from these on: retransmissions and neighbours' talk are less."""
 UNHELD_RATIO = 1.05
@@ -333,7 +332,7 @@ def _foreign(seen: Observed) -> Iterator[Passed]:
     spare_bytes = FOREIGN_BPS * seen.span_ns / (8 * NS_PER_S)
     for ref, sent_bytes in own.items():
         point = points.get(PortRef(ref), seen.ways[0].source)
-        beside = point.counted_bytes if ref in points else ETHERNET_BYTES
+        beside = point.counted_bytes if ref in points else ETHERNET_HEADER_BYTES
         heads = head_bytes(seen.measure.protocol, point.address, beside)
         passed_bytes = seen.counted.frames(ref, "tx_bytes") - heads * seen.counted.frames(ref, "tx_packets")
         if passed_bytes > sent_bytes * (1 + FOREIGN_RATIO) + spare_bytes:

@@ -33,6 +33,7 @@ from iolab.statements.streams import (
 )
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
 from iolab.trial.streams.places import LOST_RATIO, dropped, full_line, lossy_path, ran, shaped
+from iolab.units import NS_PER_S
 
 REACHED_RATIO = 0.99
 """From which share of the intended rate on a stream reached it: what was in flight at the end is no more."""
@@ -56,7 +57,6 @@ STOPPED_RATIO = 0.03
 """From which part of the time on that a program was stopped its rate is that of the stop."""
 STOOD_NS = 250_000_000
 """A stream that stood still for longer is not one that paces itself [ns]: a retransmission timeout is 200 ms."""
-NS_PER_S = 1_000_000_000
 
 Question = Callable[[FlowSeen, StreamSeen], Verdict | None]
 

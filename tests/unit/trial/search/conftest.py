@@ -3,10 +3,11 @@
 import os
 from collections.abc import Sequence
 
-from iolab.record.search import NS_PER_S, Found, Goal, LoadResult
+from iolab.record.search import Found, Goal, LoadResult
 from iolab.trial.search.evidence import run
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import Strategy
+from iolab.units import NS_PER_S
 
 SEEDS = int(os.environ.get("IOLAB_SEARCH_SEEDS", "40"))
 """Seeds per device; more for a night."""

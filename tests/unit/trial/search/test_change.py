@@ -2,8 +2,9 @@
 
 import pytest
 
-from iolab.record.search import NS_PER_S, LoadResult
+from iolab.record.search import LoadResult
 from iolab.trial.search.change import find_change
+from iolab.units import NS_PER_S
 
 
 def trial(fps: float, share: float, *, unsent_ratio: float = 0.0) -> LoadResult:

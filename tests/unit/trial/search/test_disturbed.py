@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.search.conftest import SEEDS, goal_for, results_of
 
-from iolab.record.search import NS_PER_S, Goal, LoadResult, Steady
+from iolab.record.search import Goal, LoadResult, Steady
 from iolab.statements.clauses import CpuStolen
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import cleared
@@ -14,6 +14,7 @@ from iolab.trial.search.ledger import settle
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Device
 from iolab.trial.search.types import LoadTrial, Strategy
+from iolab.units import NS_PER_S
 
 CAPACITY_FPS = 100_000.0
 HOSTS = {

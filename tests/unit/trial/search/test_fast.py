@@ -17,13 +17,14 @@ from tests.unit.trial.search.conftest import (
 )
 from tests.wording import in_words
 
-from iolab.record.search import NS_PER_S, Found, Goal, StopReason
+from iolab.record.search import Found, Goal, StopReason
 from iolab.trial.search.evidence import spent_ns
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.ledger import settle
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import LoadTrial
+from iolab.units import NS_PER_S
 
 GOAL = goal_for(CAPACITY_FPS)
 TRUTH_FPS = CAPACITY_FPS / (1 - GOAL.loss_ratio)

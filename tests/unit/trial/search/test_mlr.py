@@ -18,10 +18,11 @@ from tests.unit.trial.search.conftest import (
 )
 from tests.wording import in_words
 
-from iolab.record.search import NS_PER_S, Goal, LoadResult, StopReason
+from iolab.record.search import Goal, LoadResult, StopReason
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import LoadTrial
+from iolab.units import NS_PER_S
 
 RECORDED = Path(__file__).parent / "data" / "mlr-trials.json"
 GOAL = Goal(

@@ -5,7 +5,7 @@ import statistics
 import pytest
 from tests.unit.trial.search.conftest import results_of, search
 
-from iolab.record.search import NS_PER_S, Found, Goal, LoadResult, StopReason
+from iolab.record.search import Found, Goal, LoadResult, StopReason
 from iolab.statements.clauses import CpuStolen
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import strict_fps
@@ -14,6 +14,7 @@ from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.sustained import AtLimit, Sustained
 from iolab.trial.search.types import LoadTrial, Strategy
+from iolab.units import NS_PER_S
 
 NAMES = ["bisect", "mlr", "fast"]
 FAST_FPS = 2e6
