@@ -12,6 +12,15 @@ from iolab.experiment.sections import Section
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import in_memory
 from iolab.parts.rows import MeasureKind
+from iolab.trial.disk.disk_programs import (
+    DISK_PROGRAMS,
+    FIO,
+    FLUSH_CHECK,
+    row_of,
+    runs_own,
+    size_of,
+    times_as_hdparm,
+)
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -19,21 +28,6 @@ if TYPE_CHECKING:
     from iolab.trial.lab_access import Site
     from iolab.trial.measurement import Measured
 
-DURATIONS_NS = {"hdparm": 12_000_000_000, "thput-fsys": 30_000_000_000, "bonnie++": 60_000_000_000,
-                "flush-check": 2_000_000_000}  # fmt: skip
-"""Order of magnitude with files of 1 GiB [ns]."""
-PACKAGES = {"hdparm": "hdparm", "bonnie++": "bonnie++", "fio": "fio"}
-"""Programs of Debian's packages."""
-PROFILES = {"hdparm": ("legacy-2006", "honest", "modern"), "thput-fsys": ("legacy-2006", "honest", "modern"),
-            "bonnie++": ("legacy-2006", "honest", "modern"), "fio": ("modern", "hdparm", "steady-state"),
-            "flush-check": ()}  # fmt: skip
-"""What each program's `profile` may be."""
-OWN_ALONE = ("thput-fsys", "flush-check")
-"""Programs that no package has."""
-LEADING_PARTS = ("buffered", "put-block")
-"""Phases that stand for hdparm and bonnie++: those before them measure memory and system calls more than the disk."""
-DEFAULT_BYTES = 1 << 30
-"""Of the file, where the measure says nothing."""
 MOST_SHARE = 0.8
 """Of a volume, what a file on it may have: file systems need room of their own."""
 
@@ -47,7 +41,7 @@ def _measure(site: "Site", measure: DiskMeasure) -> "Measured":
 def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
     check_machine(view, section, ("on",), measure.on)
     check_any_cpus(view, section, ("on",), measure.on)
-    allowed = PROFILES[measure.program]
+    allowed = row_of(measure).profiles
     if measure.profile not in (None, *allowed):
         seen = f"{measure.profile} of {measure.program}"
         view.say(section, ("profile",), seen, ", ".join(allowed) or "no profile")
@@ -60,14 +54,15 @@ def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
 def _check_memory(view: View, section: Section, measure: DiskMeasure, memory_bytes: int) -> None:
     from iolab.trial.disk.memory_limit import LEAST_BYTES
 
-    if measure.program not in ("thput-fsys", "bonnie++"):
-        view.say(section, ("memory",), f"memory of {measure.program}", "with thput-fsys and bonnie++ alone")
+    if not row_of(measure).writes_files:
+        limited = " and ".join(name for name, row in DISK_PROGRAMS.items() if row.writes_files)
+        view.say(section, ("memory",), f"memory of {measure.program}", f"with {limited} alone")
     if memory_bytes < LEAST_BYTES:
         view.say(section, ("memory",), f"{memory_bytes} bytes", f"at least {LEAST_BYTES} bytes (16M)")
 
 
 def _check_fio(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> None:
-    if measure.program != "fio":
+    if measure.program != FIO:
         view.say(section, ("fio",), f"fio of {measure.program}", "with program: fio alone")
     if fio.job is not None and fio.job_file is not None:
         view.say(section, ("fio", "job_file"), "job and job_file", "one of the two")
@@ -92,9 +87,7 @@ def _check_job(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> 
     if measure.profile is not None:
         view.say(section, ("profile",), f"{measure.profile} beside a job file", "either of them")
     try:
-        problems = tuple(
-            run_problems(read_job(fio.job_text or "", fio.replace), measure.size or DEFAULT_BYTES)
-        )
+        problems = tuple(run_problems(read_job(fio.job_text or "", fio.replace), size_of(measure)))
     except JobFileError as error:
         problems = error.problems
     for problem in problems:
@@ -102,8 +95,7 @@ def _check_job(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> 
 
 
 def _runs(measure: DiskMeasure) -> tuple[str, ...]:
-    own = measure.program != "fio" and measure.profile is not None
-    return () if own or measure.program in OWN_ALONE else (measure.program,)
+    return () if runs_own(measure) else (measure.program,)
 
 
 def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
@@ -113,21 +105,17 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
         seen, allowed = f"{len(disks)} disks", "one disk in every cell that is measured"
         raise InputError([Problem("measure", what, seen, allowed, f"write disks: [...] at {measure.on}")])
     (disk,) = disks
-    if measure.program in ("thput-fsys", "bonnie++") and disk.fs is None:
+    if row_of(measure).writes_files and disk.fs is None:
         seen, allowed = f"{measure.program} on a bare disk", "a disk with a file system: it writes files"
         raise InputError([Problem("measure", what, seen, allowed, "write fs: ext4 beside the volume")])
-    if measure.program == "flush-check":
+    if measure.program == FLUSH_CHECK:
         _check_flush_check(measure, lab, disk, what)
-    if measure.program == "fio" and measure.profile != "hdparm":
+    if measure.program == FIO and not times_as_hdparm(measure):
         room = int(lab.volumes[disk.volume].size * (MOST_SHARE if disk.fs is not None else 1))
-        if (measure.size or DEFAULT_BYTES) > room:
-            seen, allowed = (
-                f"size {measure.size or DEFAULT_BYTES} bytes",
-                f"at most {room} on volume {disk.volume}",
-            )
-            raise InputError(
-                [Problem("measure", what, seen, allowed, "write a smaller size, or a larger volume")]
-            )
+        if (size := size_of(measure)) > room:
+            seen, allowed = f"size {size} bytes", f"at most {room} on volume {disk.volume}"
+            advice = "write a smaller size, or a larger volume"
+            raise InputError([Problem("measure", what, seen, allowed, advice)])
 
 
 def _check_flush_check(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: str) -> None:
@@ -154,10 +142,9 @@ def _kernels(measure: DiskMeasure, topology: Topology) -> Iterator[str]:
 
 
 def _duration_ns(measure: DiskMeasure) -> int:
-    if measure.program != "fio":
-        return DURATIONS_NS[measure.program]
-    if measure.profile == "hdparm":
-        return DURATIONS_NS["hdparm"]
+    alike = DISK_PROGRAMS["hdparm"] if times_as_hdparm(measure) else row_of(measure)
+    if alike.duration_ns is not None:
+        return alike.duration_ns
     from iolab.trial.disk.fio_jobs import of_fio
 
     asked = of_fio(measure)
@@ -182,12 +169,12 @@ DISK = MeasureKind(
     measure=_measure,
     check_names=_check_names,
     named_by=frozenset({"on"}),
-    on_hosts=PACKAGES,
+    on_hosts={name: row.package for name, row in DISK_PROGRAMS.items() if row.package is not None},
     runs=_runs,
     kernels=_kernels,
     check=_check,
     joined_by=lambda measure: (measure.on, measure.program, measure.profile, measure.size, measure.memory),
     commands=_commands,
     leading=("disk_bytes_per_s", "disk_blocks_kept"),
-    leading_parts=LEADING_PARTS,
+    leading_parts=tuple(row.leading_part for row in DISK_PROGRAMS.values() if row.leading_part is not None),
 )

@@ -17,8 +17,9 @@ from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, vol
 from iolab.statements.caches import CacheLayer, DoorCache, ProgramCache, StoreCache, TargetCache
 from iolab.statements.disk_warnings import FlushNotKept
 from iolab.statements.warnings import CacheUnknown
+from iolab.trial.disk.disk_programs import definition_of, row_of
 from iolab.trial.disk.memory_limit import memory_of
-from iolab.trial.disk.own import PROFILES, OwnReport, Residency
+from iolab.trial.disk.own import OwnReport, Residency
 
 HELD_RATIO = 0.01
 """Of a device, what a mounted file system may keep of it in memory for hdparm to find it cold."""
@@ -100,7 +101,7 @@ def declared_of(measure: DiskMeasure) -> str:
     """Return how the cache of the program's kernel is declared to be when a phase that reads begins."""
     if memory_of(measure) is not None:
         return LIMITED
-    if PROFILES[measure.profile].get("cache") == COLD or measure.program in ("hdparm", "fio"):
+    if row_of(measure).reads_cold or definition_of(measure).get("cache") == COLD:
         return COLD
     return WARM
 
@@ -116,7 +117,7 @@ def program_proved(
     if memory_bytes is not None:
         reads = [phase.cache for phase in report.phases if phase.cache is not None] if report else []
         return all(one.state != "unknown" and one.resident_bytes <= memory_bytes for one in reads)
-    if measure.program == "hdparm":
+    if row_of(measure).reads_device:
         return device_proved(device)
     seen = [phase.cache.state for phase in report.phases if phase.cache is not None] if report else []
     return bool(seen) and all(state == declared_of(measure) for state in seen)

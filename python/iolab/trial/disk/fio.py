@@ -18,8 +18,9 @@ from iolab.record.trial import CommandRecord
 from iolab.statements.disk_warnings import JobKeysReplaced, SectionLoadShort
 from iolab.statements.warnings import DiskLoadShort, DiskUnsteady, Warning
 from iolab.trial.disk.caches import device_proved
+from iolab.trial.disk.disk_programs import FIO, size_of, times_as_hdparm
 from iolab.trial.disk.figures import DiskFigure
-from iolab.trial.disk.fio_jobs import Job, JobSection, fill_job, jobs_of, of_fio, size_of
+from iolab.trial.disk.fio_jobs import Job, JobSection, fill_job, jobs_of, of_fio
 from iolab.trial.disk.fio_report import LOGS, Accesses, accesses_of, figure_of, log_series, merged, parse_fio
 from iolab.trial.disk.job_file import JobFile
 from iolab.trial.disk.layers import look
@@ -76,7 +77,7 @@ class Fio:
         self._holder = site.agent_of(holder_of(site.lab, self._volume))
         self._kernel = kernel_of(site.lab, measure.on)
         self._agent = site.agent_of(self._kernel)
-        self._in_file = disk.fs is not None and measure.profile != "hdparm"
+        self._in_file = disk.fs is not None and not times_as_hdparm(measure)
         node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
         self._target = f"{folder}/{FILE}" if self._in_file else node
         self._reaches = Reaches(folders=(folder,)) if self._in_file else Reaches(devices=(node,))
@@ -94,11 +95,11 @@ class Fio:
             TrialFailed: it could not be written.
             AgentError: the agent refused it, or is gone.
         """
-        if self._measure.profile == "hdparm" or self._is_written():
+        if times_as_hdparm(self._measure) or self._is_written():
             return
         twice = 2 if self._measure.profile == "steady-state" else 1
         text = fill_job(self._target, size_of(self._measure), twice)
-        argv = ("fio", "--eta=never", "-")
+        argv = (FIO, "--eta=never", "-")
         done = self._succeeded(self._run(argv, text, self._reaches), "filling what is measured")
         self._prepared = (recorded(self._measure.on, self._kernel, argv, done),)
 
@@ -279,7 +280,7 @@ def _warnings(measure: DiskMeasure, rounds: Sequence[Round]) -> tuple[Warning, .
 def _short_loads(measure: DiskMeasure, rounds: Sequence[Round]) -> Iterator[Warning]:
     """Give where fewer reads and writes were begun than were offered, by the measure or by a section of a job file."""
     offered = of_fio(measure).offered
-    if offered is not None and measure.profile != "hdparm":
+    if offered is not None and not times_as_hdparm(measure):
         reached, took_ns = min(
             (sum(one.per_s for one in each.done), each.done[0].duration_ns) for each in rounds
         )

@@ -7,7 +7,7 @@ from itertools import product
 from iolab.experiment.fio import Fio
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
-from iolab.trial.disk.own import DEFAULT_BYTES
+from iolab.trial.disk.disk_programs import size_of, times_as_hdparm
 from iolab.units import NS_PER_MS
 
 READ_SHARE = 70
@@ -83,18 +83,13 @@ def of_fio(measure: DiskMeasure) -> Fio:
     })  # fmt: skip
 
 
-def size_of(measure: DiskMeasure) -> int:
-    """Return how much of the disk is written and read [bytes]."""
-    return measure.size or DEFAULT_BYTES
-
-
 def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[Job, ...]:
     """Return the runs of fio, in their order.
 
     `target` is the file or device, `logs` the folder that fio writes its logs to. The kernel keeps blocks of a
     door, also where fio passes its own cache by: there no random place comes again before all have come.
     """
-    if measure.profile == "hdparm":
+    if times_as_hdparm(measure):
         return tuple(_hdparm(target, logs))
     asked = of_fio(measure)
     head = _head(target, logs, size_of(measure))
@@ -115,7 +110,7 @@ def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[J
 
 def uncounted_bytes(measure: DiskMeasure, disk: Disk) -> int:
     """Return what fio moves at most before its phases on a throttled disk count: ramp and credit, twice over."""
-    if disk.throttle is None or measure.profile == "hdparm":
+    if disk.throttle is None or times_as_hdparm(measure):
         return 0
     asked, most = of_fio(measure), 0
     for _, block, _ in product(asked.access or (), asked.blocks or (), asked.depths or ()):

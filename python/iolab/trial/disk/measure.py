@@ -21,6 +21,7 @@ from iolab.statements.warnings import Warning
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.causes import IN_ENGLISH, cause_of
+from iolab.trial.disk.disk_programs import FIO, FLUSH_CHECK, definition_of, row_of
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
 from iolab.trial.disk.fio_jobs import uncounted_bytes
@@ -229,32 +230,30 @@ def _way(measure: DiskMeasure, disk: Disk) -> Way:
         direct=_is_direct(measure),
         file_system=disk.fs is not None,
         door=disk.via == "user",
-        claimed=measure.program == "flush-check",
-        uncounted_bytes=uncounted_bytes(measure, disk) if measure.program == "fio" else 0,
+        claimed=measure.program == FLUSH_CHECK,
+        uncounted_bytes=uncounted_bytes(measure, disk) if measure.program == FIO else 0,
     )
 
 
 def _is_direct(measure: DiskMeasure) -> bool:
     """Tell whether the program passes the page cache of its kernel."""
-    if measure.program == "flush-check":
-        return True
-    if measure.program == "fio":
+    if measure.program == FIO:
         return passes_cache(measure)
-    return measure.profile == "modern" and measure.program != "bonnie++"
+    return measure.program == FLUSH_CHECK or definition_of(measure).get("direct") is True
 
 
 def reads_device(measure: DiskMeasure) -> bool:
     """Tell whether the program reads the disk itself through the page cache, as hdparm does."""
-    return measure.program == "hdparm" or (measure.program == "fio" and not passes_cache(measure))
+    return row_of(measure).reads_device or (measure.program == FIO and not passes_cache(measure))
 
 
 @contextmanager
 def _ready(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Iterator[Running]:
     """Prepare what the program measures, and take it away afterwards."""
-    if measure.program != "fio":
-        if measure.program == "flush-check":
-            yield lambda _: run_flush_check(site, measure, disk, patience)
-            return
+    if measure.program == FLUSH_CHECK:
+        yield lambda _: run_flush_check(site, measure, disk, patience)
+        return
+    if measure.program != FIO:
         yield lambda device: run_program(site, measure, disk, device, patience)
         return
     fio = Fio(site, measure, disk, patience)

@@ -8,7 +8,7 @@ from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.topology import NAME_PREFIX
-from iolab.trial.disk.own import DEFAULT_BYTES
+from iolab.trial.disk.disk_programs import row_of, size_of
 from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S
 
 LEAST_BYTES = 16 << 20
@@ -40,9 +40,9 @@ class Cgroup:
 
 def memory_of(measure: DiskMeasure) -> int | None:
     """Return what a program may have, its page cache among it [bytes]; None: all that its kernel has."""
-    if measure.memory is not None or measure.profile != "legacy-2006" or measure.program == "hdparm":
+    if measure.memory is not None or measure.profile != "legacy-2006" or not row_of(measure).writes_files:
         return measure.memory
-    return max(LEAST_BYTES, (measure.size or DEFAULT_BYTES) // FILE_RATIO)
+    return max(LEAST_BYTES, size_of(measure) // FILE_RATIO)
 
 
 @contextmanager

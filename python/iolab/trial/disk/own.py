@@ -1,27 +1,17 @@
 """The agent's own disk programs (contract/disk-v1.md): what is asked of them, and their report, checked. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from iolab.agent.messages import Json
 from iolab.experiment.measures import DiskMeasure
+from iolab.trial.disk.disk_programs import definition_of, size_of
 from iolab.trial.disk.figures import DiskFigure
 from iolab.untrusted_json import read_untrusted
 
 Count = Annotated[int, Field(ge=0, strict=True)]
-DEFAULT_BYTES = 1 << 30
-"""thput-fsys's own file: 1024 MiB."""
-PROFILES: Mapping[str | None, Mapping[str, Json]] = {
-    None: {},
-    "legacy-2006": {},
-    "honest": {"data": "incompressible", "cache": "cold"},
-    "modern": {"data": "incompressible", "cache": "cold", "direct": True},
-    "hdparm": {"cache": "cold"},
-    "steady-state": {"data": "incompressible", "cache": "cold", "direct": True},
-}
-"""Profile to what it changes in a program's definition; the last two are fio's alone."""
 
 
 class _Part(BaseModel):
@@ -86,17 +76,30 @@ def request_of(measure: DiskMeasure, node: str, folder: str, behind: Sequence[st
 
     `behind`: files of which the program's kernel may keep blocks, too: they are emptied before each phase that reads.
     """
-    about: dict[str, Json] = {**PROFILES[measure.profile], "behind": list(behind)}
-    if measure.program == "hdparm":
-        about.pop("data", None)
-        return {"program": "hdparm", "device": node, "timings": ["cached", "buffered"], **about}
-    size: dict[str, Json] = {"folder": folder, "size_bytes": measure.size or DEFAULT_BYTES}
-    if measure.program == "thput-fsys":
-        return {"program": "thput-fsys", **size, **about}
-    about.pop("direct", None)
-    files: dict[str, Json] = {} if measure.files is None else {"files": measure.files}
+    own = OWN[measure.program](measure, node, folder)
+    return {"program": measure.program, **own, **definition_of(measure), "behind": list(behind)}
+
+
+def _hdparm(_measure: DiskMeasure, node: str, _folder: str) -> dict[str, Json]:
+    return {"device": node, "timings": ["cached", "buffered"]}
+
+
+def _thput_fsys(measure: DiskMeasure, _node: str, folder: str) -> dict[str, Json]:
+    return {"folder": folder, "size_bytes": size_of(measure)}
+
+
+def _bonnie(measure: DiskMeasure, _node: str, folder: str) -> dict[str, Json]:
     edition = "1.03" if measure.profile == "legacy-2006" else "2.00"
-    return {"program": "bonnie++", "edition": edition, **size, **files, **about}
+    files: dict[str, Json] = {} if measure.files is None else {"files": measure.files}
+    return {"edition": edition, "folder": folder, "size_bytes": size_of(measure), **files}
+
+
+OWN: Mapping[str, Callable[[DiskMeasure, str, str], dict[str, Json]]] = {
+    "hdparm": _hdparm,
+    "thput-fsys": _thput_fsys,
+    "bonnie++": _bonnie,
+}
+"""What a request has beside its program and the profile's definition, for a node and a folder."""
 
 
 def parse_own(text: str) -> OwnReport:

@@ -3,9 +3,11 @@
 hdparm's MB are MiB (2^20 bytes), and its kB are KiB; bonnie++'s CSV counts KiB.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from iolab.experiment.measures import DiskMeasure
+from iolab.trial.disk.disk_programs import size_of
 from iolab.trial.disk.figures import DiskFigure
 from iolab.units import NS_PER_S
 
@@ -31,17 +33,6 @@ SINGLE_BYTES = 3 << 20
 """Single bytes that bonnie++ 2.00 writes and reads."""
 FILES = 21
 """Place of the number of small files in such a line, in units of 1024."""
-
-
-def argv_of(measure: DiskMeasure, node: str, folder: str, size_bytes: int) -> tuple[str, ...]:
-    """Return the program and its arguments."""
-    if measure.program == "hdparm":
-        return ("hdparm", "-tT", node)
-    # It refuses files smaller than twice the memory unless it believes that the memory is less (-r, in MiB).
-    mebibytes = size_bytes // MIB
-    files = 16 if measure.files is None else measure.files // 1024
-    sizes = ("-s", f"{mebibytes}M", "-r", str(mebibytes // 2), "-n", str(files))
-    return ("bonnie++", "-q", "-d", folder, *sizes)
 
 
 def parse_hdparm(text: str) -> tuple[DiskFigure, ...]:
@@ -108,3 +99,34 @@ def too_short(text: str) -> tuple[str, ...]:
     """Return the phases that `bonnie++ -q` gave no figure of, because they took less than half a second."""
     fields = text.strip().split("\n")[-1].split(",")
     return tuple(phase for phase, at in COLUMNS.items() if at < len(fields) and fields[at].strip() == "+++++")
+
+
+@dataclass(frozen=True, slots=True)
+class Packaged:
+    """How a packaged program is run and read."""
+
+    argv: Callable[[DiskMeasure, str, str], tuple[str, ...]]
+    """Program and arguments, for a measure, a node and the folder that it is mounted on."""
+    parse: Callable[[str, int], tuple[DiskFigure, ...]]
+    """Its figures, from what it printed and the size of its file [bytes]; ValueError: it is not to be understood."""
+    too_short: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """Phases that it gave no figure of, because they were too short."""
+
+
+def _hdparm_argv(_measure: DiskMeasure, node: str, _folder: str) -> tuple[str, ...]:
+    return ("hdparm", "-tT", node)
+
+
+def _bonnie_argv(measure: DiskMeasure, _node: str, folder: str) -> tuple[str, ...]:
+    # It refuses files smaller than twice the memory unless it believes that the memory is less (-r, in MiB).
+    mebibytes = size_of(measure) // MIB
+    files = 16 if measure.files is None else measure.files // 1024
+    sizes = ("-s", f"{mebibytes}M", "-r", str(mebibytes // 2), "-n", str(files))
+    return ("bonnie++", "-q", "-d", folder, *sizes)
+
+
+PACKAGED: Mapping[str, Packaged] = {
+    "hdparm": Packaged(_hdparm_argv, lambda text, _: parse_hdparm(text)),
+    "bonnie++": Packaged(_bonnie_argv, parse_bonnie, too_short),
+}
+"""The programs that are run as their package has them; fio is in `fio.py`."""

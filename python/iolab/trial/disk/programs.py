@@ -10,10 +10,11 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
 from iolab.statements.disk_warnings import MemoryNotLimited, PhasesTooShort
 from iolab.trial.disk.caches import program_proved
+from iolab.trial.disk.disk_programs import row_of, runs_own, size_of
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.memory_limit import limited, memory_of
-from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
-from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
+from iolab.trial.disk.own import Residency, own_figures, parse_own, request_of
+from iolab.trial.disk.packaged import PACKAGED
 from iolab.trial.disk.ran import Ran, recorded
 from iolab.trial.disk.run_on_disk import Patience, Reaches, run_on_disk, worked_on
 from iolab.trial.lab_access import Site
@@ -33,23 +34,23 @@ def run_program(
     agent = site.agent_of(kernel)
     node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
     behind = (door_of(disk.volume, NAME_PREFIX),) if disk.via == "user" else ()
-    own, size = runs_own(measure), measure.size or DEFAULT_BYTES
+    own, on_device = runs_own(measure), row_of(measure).reads_device
     request = json.dumps(request_of(measure, node, folder, behind)) if own else ""
-    argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
+    argv = (own_program(agent), "disk") if own else PACKAGED[measure.program].argv(measure, node, folder)
     memory = memory_of(measure)
     with limited(agent, memory) as cgroup:
         reaches = Reaches(
-            devices=(node,) if measure.program == "hdparm" else (),
-            folders=() if measure.program == "hdparm" else (folder,),
+            devices=(node,) if on_device else (),
+            folders=() if on_device else (folder,),
             files=behind,
             cgroup=cgroup or None,
         )
         done = run_on_disk(agent, worked_on(site, measure.on, disk), argv, request, patience, reaches)
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
-    short = too_short(done.stdout) if argv[0] == "bonnie++" else ()
+    short = () if own else PACKAGED[measure.program].too_short(done.stdout)
     return Ran(
-        figures=_figures(measure, done.stdout, size, own=own),
+        figures=_figures(measure, done.stdout, own=own),
         proved=program_proved(
             measure, parse_own(done.stdout) if own else None, device, None if cgroup is None else memory
         ),
@@ -67,20 +68,15 @@ def run_program(
     )
 
 
-def runs_own(measure: DiskMeasure) -> bool:
-    """Tell whether the agent's own program measures: thput-fsys always, the others where a profile asks for it."""
-    return measure.program == "thput-fsys" or measure.profile is not None
-
-
 def own_program(agent: Agent) -> str:
     """Return the agent's own program, as its programs find it."""
     return f"/proc/{agent.hello.pid}/exe"
 
 
-def _figures(measure: DiskMeasure, text: str, size: int, *, own: bool) -> tuple[DiskFigure, ...]:
+def _figures(measure: DiskMeasure, text: str, *, own: bool) -> tuple[DiskFigure, ...]:
     try:
         if own:
             return own_figures(parse_own(text))
-        return parse_hdparm(text) if measure.program == "hdparm" else parse_bonnie(text, size)
+        return PACKAGED[measure.program].parse(text, size_of(measure))
     except ValueError as error:
         raise TrialFailed(str(error)) from error

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
-from iolab.trial.disk.fio_jobs import LOG_MS, Job, JobSection, common_lines, of_fio, size_of
+from iolab.trial.disk.disk_programs import size_of, times_as_hdparm
+from iolab.trial.disk.fio_jobs import LOG_MS, Job, JobSection, common_lines, of_fio
 from iolab.trial.disk.job_file import MOST, OURS, JobFile, JobProblem, Section, number, read_job
 from iolab.trial.disk.ledger import Way
 from iolab.units import NS_PER_MS
@@ -45,7 +46,7 @@ def passes_cache(measure: DiskMeasure) -> bool:
     job = job_of(measure)
     if job is not None:
         return all(_is_direct(one) for one in job.sections)
-    return measure.profile != "hdparm"
+    return not times_as_hdparm(measure)
 
 
 def way_of(sections: Sequence[JobSection], disk: Disk, before: Sequence[JobSection] = ()) -> Way:

@@ -11,6 +11,7 @@ from iolab.statements.clauses import Clause, ThreadRan
 from iolab.statements.disks import AtDisk, BytesThrottled, DepthHeld, OperationsOffered, OperationsThrottled
 from iolab.statements.places import AtMachine, AtPort
 from iolab.statements.streams import LineFull
+from iolab.trial.disk.disk_programs import times_as_hdparm
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.workers import BUSY_RATIO, Busy
 from iolab.units import NS_PER_S
@@ -69,7 +70,7 @@ def _throttle(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -
 def _offered(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
     """What was offered was reached in most of the time; where the measure says one rate, in every phase."""
     place = AtDisk(volume=disk.volume, machine=measure.on)
-    if measure.profile == "hdparm" or not figures:
+    if times_as_hdparm(measure) or not figures:
         return None
     every = measure.fio.offered if measure.fio is not None else None
     groups = list(_together(figures))

@@ -3,16 +3,16 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from iolab.experiment.measures import DiskMeasure
 from iolab.record.dimensions import Dimensions
+from iolab.trial.disk.disk_programs import DISK_PROGRAMS, PROFILES, runs_own
 from iolab.trial.disk.figures import DiskFigure, metrics_of
-from iolab.trial.disk.own import own_figures, parse_own, request_of
-from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
-from iolab.trial.disk.programs import runs_own
+from iolab.trial.disk.own import OWN, own_figures, parse_own, request_of
+from iolab.trial.disk.packaged import PACKAGED, parse_bonnie, parse_hdparm, too_short
 
 CONTRACT = Path(__file__).parents[4] / "contract" / "disk-v1.md"
 HDPARM = """
@@ -65,11 +65,19 @@ def test_profiles_change_data_caches_and_direct_writes() -> None:
     assert request_of(measure("bonnie++", profile="honest"), "/dev/x", "/mnt")["edition"] == "2.00"
 
 
+def test_every_program_has_a_row() -> None:
+    """The language's words and the table are the same; what a row says there is, can be run."""
+    assert set(DISK_PROGRAMS) == set(get_args(DiskMeasure.model_fields["program"].annotation))
+    assert {one for row in DISK_PROGRAMS.values() for one in row.profiles} < set(PROFILES)
+    assert set(OWN) == {name for name, row in DISK_PROGRAMS.items() if row.own and row.profiles}
+    assert set(PACKAGED) == {name for name, row in DISK_PROGRAMS.items() if row.package and row.own}
+
+
 def test_packages_measure_where_no_profile_asks_for_more() -> None:
     """thput-fsys has no package."""
     assert [runs_own(measure(name)) for name in ("hdparm", "bonnie++", "thput-fsys")] == [False, False, True]
     assert runs_own(measure("hdparm", profile="honest"))
-    argv = argv_of(measure("bonnie++", files=2048), "/dev/x", "/mnt", 256 << 20)
+    argv = PACKAGED["bonnie++"].argv(measure("bonnie++", files=2048, size="256M"), "/dev/x", "/mnt")
     assert " ".join(argv) == "bonnie++ -q -d /mnt -s 256M -r 128 -n 2"
 
 
