@@ -30,7 +30,7 @@ from iolab.statements.notes import ExperimentEdited
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import StoredRun, TrialRecord
-from iolab.store.samples import read_packets, stacks_of
+from iolab.store.samples import read_packets
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
@@ -88,7 +88,7 @@ class Rows(StrEnum):
 
 
 class Format(StrEnum):
-    """Formats of a report."""
+    """Formats of a report: the table `report.formats.FORMATS`, which is slow to load."""
 
     HTML = "html"
     MD = "md"
@@ -248,6 +248,8 @@ def report(
     show_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the report of a run; prints where."""
+    from iolab.report import formats as reports  # numpy and scipy are slow to load
+
     path, words = locate(run), words_of(lang)
     stored = _asked(load_run(path), over, ratio)
     analysis = _analysed(stored)
@@ -256,7 +258,8 @@ def report(
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
     if form is Format.XLSX and str(output) == "-":
         raise InputError([Problem("report", "printing a workbook", "-o -", "a file: -o NAME.xlsx")])
-    text = _rendered(form, stored, analysis, experiment, rows, words)
+    wanted = reports.Wanted(stored, analysis, experiment, iolab.__version__, rows.value, words)
+    text = reports.FORMATS[form.value](wanted)
     if isinstance(text, str) and str(output) == "-":
         sys.stdout.write(f"{_printed(text.rstrip())}\n")  # with its own line ends: it is for a program
         return
@@ -275,36 +278,6 @@ def report(
 def _printed(text: str) -> str:
     """Return a text that does nothing to a terminal, line ends of CSV and all."""
     return "\r\n".join(printable(part) for part in text.split("\r\n"))
-
-
-def _rendered(
-    form: Format, run: StoredRun, analysis: "Analysis", experiment: Experiment, rows: Rows, words: Words
-) -> str | bytes:
-    """Return a report in one of the formats."""
-    from iolab.report import formats as reports  # numpy and scipy are slow to load
-
-    version = iolab.__version__
-    match form:
-        case Format.HTML:
-            from iolab.store.series import series_of
-
-            return reports.html(
-                run,
-                analysis,
-                experiment,
-                version,
-                series_of(run.folder),
-                words,
-                stacks_of(run.folder),
-            )
-        case Format.MD:
-            return reports.markdown(run, analysis, experiment, version, words)
-        case Format.CSV:
-            return reports.csv(run, analysis, experiment, version, rows.value, words)
-        case Format.PUKIWIKI:
-            return reports.pukiwiki(run, analysis, experiment, version, words)
-        case Format.XLSX:
-            return reports.xlsx(run, analysis, experiment, version, words)
 
 
 def compare(

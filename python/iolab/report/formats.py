@@ -1,6 +1,8 @@
-"""The formats of a report, a function each: what the commands call. Text out, nothing printed."""
+"""The formats of a report, a function each, and the table of them: what the commands call. Nothing is printed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
@@ -16,8 +18,12 @@ from iolab.report.side_by_side import comparison, comparison_text
 from iolab.report.sparklines import trial_over_time
 from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun
+from iolab.store.samples import stacks_of
+from iolab.store.series import series_of
 
 __all__ = [
+    "FORMATS",
+    "Wanted",
     "beside_published",
     "beside_published_text",
     "comparison",
@@ -98,3 +104,49 @@ def csv(
 ) -> str:
     """Render a run as CSV: a row per estimate, trial, ratio of directions, verdict or drop."""
     return spreadsheet.table(run, analysis, rows, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A report that is asked for."""
+
+    run: StoredRun
+    analysis: Analysis
+    experiment: Experiment
+    version: str
+    """Of iolab."""
+    rows: spreadsheet.Rows
+    """What a row of a CSV is."""
+    words: Words
+    """Its language."""
+
+    def by(self, write: Callable[[StoredRun, Analysis, Experiment, str, Words], str | bytes]) -> str | bytes:
+        """Return it as a function writes it that needs nothing else."""
+        return write(self.run, self.analysis, self.experiment, self.version, self.words)
+
+
+def _page(wanted: Wanted) -> str:
+    run = wanted.run
+    return html(
+        run,
+        wanted.analysis,
+        wanted.experiment,
+        wanted.version,
+        series_of(run.folder),
+        wanted.words,
+        stacks_of(run.folder),
+    )
+
+
+FORMATS: Mapping[str, Callable[[Wanted], str | bytes]] = MappingProxyType(
+    {
+        "html": _page,
+        "md": lambda wanted: wanted.by(markdown),
+        "csv": lambda wanted: csv(
+            wanted.run, wanted.analysis, wanted.experiment, wanted.version, wanted.rows, wanted.words
+        ),
+        "xlsx": lambda wanted: wanted.by(xlsx),
+        "pukiwiki": lambda wanted: wanted.by(pukiwiki),
+    }
+)
+"""By the name that `--format` has for each, which is its file's suffix as well."""

@@ -16,6 +16,7 @@ from tests.unit.report.conftest import Made
 from iolab.analysis import analyse, compare
 from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Interval
+from iolab.cli.results import Format
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import Status
@@ -520,3 +521,8 @@ def test_a_swept_path_stands_with_rate_round_trip_and_product_in_every_format(sm
         assert "bandwidth-delay product is 47.7 MiB" in text
     (shown,) = json.loads(report.show_json(run, known))["paths"]
     assert (shown["rate_bps"], shown["rtt_ns"], shown["round_trip_bytes"]) == (10**10, 40_000_000, 5e7)
+
+
+def test_the_command_line_offers_every_format() -> None:
+    """It names them without loading them."""
+    assert [form.value for form in Format] == list(report.FORMATS)
