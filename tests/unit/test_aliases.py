@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stated import codes
 from tests.unit.plan.conftest import facts  # noqa: F401 - a fixture
 from tests.unit.store.examples import record
 
@@ -26,7 +27,7 @@ from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.encoding import Encoding
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import series
-from iolab.statements.statement import Statement, codes
+from iolab.statements.statement import Statement
 from iolab.statements.warnings import CountersMissing, Warning
 from iolab.store import codec
 from iolab.store.codec import TrialReader, encode_trial

@@ -8,21 +8,18 @@ from iolab.statements.warnings import Warning
 class ProgramsWaited(Clause):
     """The program of the trial that waited most was ready for so much of its time, and had no CPU."""
 
-    code = "programs-waited"
     wait_ratio: float
 
 
 class CpusIdle(Clause):
     """So little of the time of all CPUs was left over that what the kernel does for the trial waited too."""
 
-    code = "cpus-idle"
     idle_ratio: float
 
 
 class CpusTaken(Warning):
     """Programs that are not of the trial had CPUs that the trial needed."""
 
-    code = "cpus-taken"
     comparable = False
     host: Computer
     cpus: float

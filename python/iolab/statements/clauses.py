@@ -5,18 +5,17 @@ from iolab.statements.places import Place
 from iolab.statements.statement import Name, Statement
 
 
-class Clause(Statement):
+class Clause(Statement, kind=True):
     """One thing that was seen of a trial."""
 
 
-class Disturbance(Clause):
+class Disturbance(Clause, kind=True):
     """What disturbed the host during a trial."""
 
 
 class SenderHeldUp(Disturbance):
     """The thread of a sender was not run for 1 ms or more."""
 
-    code = "sender-held-up"
     port: Name
     times: int
     longest_ns: int
@@ -25,7 +24,6 @@ class SenderHeldUp(Disturbance):
 class ReceiverHeldUp(Disturbance):
     """The thread of a receiver was not run for 1 ms or more."""
 
-    code = "receiver-held-up"
     port: Name
     times: int
     longest_ns: int
@@ -34,14 +32,12 @@ class ReceiverHeldUp(Disturbance):
 class CpuStolen(Disturbance):
     """A hypervisor withheld the host's CPUs."""
 
-    code = "cpu-stolen"
     stolen_ns: int
 
 
 class WithinGoal(Clause):
     """No more was lost than the goal accepts."""
 
-    code = "within-goal"
     lost_frames: int
     offered_frames: int
 
@@ -49,7 +45,6 @@ class WithinGoal(Clause):
 class LostAt(Clause):
     """Lost frames were dropped at one place."""
 
-    code = "lost-at"
     frames: int
     lost_frames: int
     place: Place
@@ -59,7 +54,6 @@ class LostAt(Clause):
 class LostBeside(Clause):
     """Beside the place of the verdict frames were dropped at another."""
 
-    code = "lost-beside"
     frames: int
     place: Place
     reason: DropReason
@@ -68,7 +62,6 @@ class LostBeside(Clause):
 class CameLate(Clause):
     """Frames that a queue held came out only when the sender had ended."""
 
-    code = "came-late"
     late_frames: int
     offered_frames: int
 
@@ -76,14 +69,12 @@ class CameLate(Clause):
 class LostSomewhere(Clause):
     """Frames were lost, and no counter tells where."""
 
-    code = "lost-somewhere"
     lost_frames: int
 
 
 class LostUnexplained(Clause):
     """Frames were lost; of some of them no counter tells."""
 
-    code = "lost-unexplained"
     lost_frames: int
     unexplained_frames: int
 
@@ -91,7 +82,6 @@ class LostUnexplained(Clause):
 class LostByReceiver(Clause):
     """The receiving port lost frames itself."""
 
-    code = "lost-by-receiver"
     frames: int
     lost_frames: int
     reason: DropReason
@@ -100,14 +90,12 @@ class LostByReceiver(Clause):
 class ReceivedThere(Clause):
     """The place where frames were lost is where they are received: the instrument's side."""
 
-    code = "received-there"
     place: Name
 
 
 class FlowsLost(Clause):
     """Single flows lost all of their frames."""
 
-    code = "flows-lost"
     flows: tuple[int, ...]
     """Their numbers, from 0."""
     dead: int
@@ -120,7 +108,6 @@ class FlowsLost(Clause):
 class FramesDamaged(Clause):
     """Lost frames arrived with other contents than they were sent with."""
 
-    code = "frames-damaged"
     frames: int
     lost_frames: int
 
@@ -128,7 +115,6 @@ class FramesDamaged(Clause):
 class GeneratorShort(Clause):
     """The sender could not send more."""
 
-    code = "generator-short"
     unsent_frames: int
     intended_frames: int
     offered_fps: float
@@ -138,14 +124,12 @@ class GeneratorShort(Clause):
 class GeneratorCeiling(Clause):
     """What the generator can send, as calibrated."""
 
-    code = "generator-ceiling"
     ceiling_fps: float
 
 
 class ReceiverCeiling(Clause):
     """As much arrived as the receiver takes, as calibrated."""
 
-    code = "receiver-ceiling"
     forwarded_fps: float
     ceiling_fps: float
 
@@ -153,7 +137,6 @@ class ReceiverCeiling(Clause):
 class ShaperPassed(Clause):
     """What a shaper of the lab let through, beside its rate, and how often it held frames back."""
 
-    code = "shaper-passed"
     shaper: Name
     """tbf, htb and the like."""
     place: Name
@@ -165,7 +148,6 @@ class ShaperPassed(Clause):
 class UnknownShaperPassed(Clause):
     """What a shaper whose rate is not known let through, and how often it held frames back."""
 
-    code = "unknown-shaper-passed"
     shaper: Name
     place: Name
     passed_bps: float
@@ -175,7 +157,6 @@ class UnknownShaperPassed(Clause):
 class ThreadRan(Clause):
     """For how much of the time a thread of the system under test ran."""
 
-    code = "thread-ran"
     thread: Name
     busy_ratio: float
 
@@ -183,7 +164,6 @@ class ThreadRan(Clause):
 class ThreadWaited(Clause):
     """For how much of the time a thread ran, and for how much it waited for its CPU."""
 
-    code = "thread-waited"
     thread: Name
     place: Name
     busy_ratio: float
@@ -193,7 +173,6 @@ class ThreadWaited(Clause):
 class GuestThreadRan(Clause):
     """For how much of the time a thread of a guest ran on one CPU, while the host's CPUs were idle in part."""
 
-    code = "guest-thread-ran"
     thread: Name
     machine: Name
     busy_ratio: float
@@ -204,7 +183,6 @@ class GuestThreadRan(Clause):
 class GuestThreadMoved(Clause):
     """For how much of the time a thread of a guest ran, on several CPUs, while the host's CPUs were idle in part."""
 
-    code = "guest-thread-moved"
     thread: Name
     machine: Name
     busy_ratio: float
@@ -214,28 +192,25 @@ class GuestThreadMoved(Clause):
 class GuestThreadPolls(Clause):
     """A thread of a guest looks for frames all the time, and left these unread."""
 
-    code = "guest-thread-polls"
     thread: Name
 
 
 class GuestIdle(Clause):
     """No thread of a guest ran."""
 
-    code = "guest-idle"
     machine: Name
 
 
 class GuestWaited(Clause):
     """For how much of the time the busiest thread of a guest ran, and waited for a CPU."""
 
-    code = "guest-waited"
     thread: Name
     machine: Name
     busy_ratio: float
     wait_ratio: float
 
 
-class Cpu(Statement):
+class Cpu(Statement, kind=True):
     """A CPU."""
 
 
@@ -257,7 +232,6 @@ class MachineCpu(Cpu):
 class CpuBusy(Clause):
     """For how much of the time a CPU was busy."""
 
-    code = "cpu-busy"
     cpu: Cpu
     busy_ratio: float
 
@@ -265,35 +239,30 @@ class CpuBusy(Clause):
 class CpuOccupied(Clause):
     """A CPU had other work; how much in the trial itself is not known."""
 
-    code = "cpu-occupied"
     cpu: Cpu
 
 
 class CpuInSteal(Clause):
     """For how much of the time a hypervisor withheld that CPU."""
 
-    code = "cpu-in-steal"
     steal_ratio: float
 
 
 class CpuInSoftirq(Clause):
     """For how much of the time that CPU worked on soft interrupts."""
 
-    code = "cpu-in-softirq"
     softirq_ratio: float
 
 
 class CpusBusy(Clause):
     """All CPUs were busy for this part of the time, or more."""
 
-    code = "cpus-busy"
     busy_ratio: float
 
 
 class ThreadShare(Statement):
     """What a thread had of a CPU."""
 
-    code = "thread-share"
     thread: Name
     busy_ratio: float
 
@@ -301,12 +270,10 @@ class ThreadShare(Statement):
 class CpuSharers(Clause):
     """Who had a CPU beside the thread that needed it."""
 
-    code = "cpu-sharers"
     sharers: tuple[ThreadShare, ...]
 
 
 class CpuStrangers(Clause):
     """How much of a CPU went to work that is not of the trial."""
 
-    code = "cpu-strangers"
     strangers_ratio: float

@@ -3,14 +3,13 @@
 from iolab.statements.statement import Name, Statement
 
 
-class CommandNote(Statement):
+class CommandNote(Statement, kind=True):
     """Something that a command says only by a number."""
 
 
 class NapiThreads(CommandNote):
     """Threads that take the frames of an interface in."""
 
-    code = "napi-threads"
     threads: tuple[Name, ...]
     """Their numbers, or what stands for them where they are not known yet."""
     interface: Name
@@ -19,14 +18,12 @@ class NapiThreads(CommandNote):
 class NoNapiThread(CommandNote):
     """An interface has no thread of its own."""
 
-    code = "no-napi-thread"
     interface: Name
 
 
 class VcpuThread(CommandNote):
     """The thread of a guest's virtual CPU."""
 
-    code = "vcpu-thread"
     thread: Name
     number: int
     """Of the virtual CPU."""
@@ -36,7 +33,6 @@ class VcpuThread(CommandNote):
 class GuestThread(CommandNote):
     """Another thread that works for a guest."""
 
-    code = "guest-thread"
     thread: Name
     called: Name
     """By the kernel."""
@@ -46,7 +42,6 @@ class GuestThread(CommandNote):
 class OtherThreads(CommandNote):
     """All other threads of a guest, which are known once it runs."""
 
-    code = "other-threads"
     threads: Name
     guest: Name
 
@@ -54,13 +49,10 @@ class OtherThreads(CommandNote):
 class RunsAsOwnUser(CommandNote):
     """A program is started as root and runs as a user of its own."""
 
-    code = "runs-as-own-user"
-
 
 class OpenTap(CommandNote):
     """A queue of a tap is open under a number."""
 
-    code = "open-tap"
     fd: int
     interface: Name
 
@@ -68,7 +60,6 @@ class OpenTap(CommandNote):
 class OpenTapIn(CommandNote):
     """A queue of a tap in a namespace is open under a number."""
 
-    code = "open-tap-in"
     fd: int
     interface: Name
     netns: Name
@@ -77,7 +68,6 @@ class OpenTapIn(CommandNote):
 class OpenMacvtap(CommandNote):
     """A queue of a macvtap is open under a number."""
 
-    code = "open-macvtap"
     fd: int
     interface: Name
 
@@ -85,7 +75,6 @@ class OpenMacvtap(CommandNote):
 class OpenMacvtapIn(CommandNote):
     """A queue of a macvtap in a namespace is open under a number."""
 
-    code = "open-macvtap-in"
     fd: int
     interface: Name
     netns: Name
@@ -94,6 +83,5 @@ class OpenMacvtapIn(CommandNote):
 class OpenDevice(CommandNote):
     """A device is open under a number."""
 
-    code = "open-device"
     fd: int
     path: Name

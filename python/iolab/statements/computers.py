@@ -3,20 +3,17 @@
 from iolab.statements.statement import Name, Statement
 
 
-class Computer(Statement):
+class Computer(Statement, kind=True):
     """A computer."""
 
 
 class ThisComputer(Computer):
     """The computer that iolab runs on."""
 
-    code = "this-computer"
-
 
 class OtherComputer(Computer):
     """Another one, by the machine's name in the lab."""
 
-    code = "other-computer"
     machine: Name
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 from iolab.statements.statement import Name, Statement
 
 
-class Concern(Statement):
+class Concern(Statement, kind=True):
     """Something of a computer that changes figures."""
 
     about: ClassVar[str]
@@ -19,7 +19,7 @@ class Concern(Statement):
 class GovernorChanges(Concern):
     """A governor changes the frequency of CPUs."""
 
-    code, about = "governor-changes", "cpu-frequency"
+    about = "cpu-frequency"
     governor: Name
     cpus: Name
     """As a list of the kernel's: 0-3,8."""
@@ -28,13 +28,13 @@ class GovernorChanges(Concern):
 class TurboOn(Concern):
     """Turbo raises the frequency as heat allows."""
 
-    code, about = "turbo-on", "turbo"
+    about = "turbo"
 
 
 class DeepSleep(Concern):
     """Idle CPUs sleep deeply."""
 
-    code, about = "deep-sleep", "idle-states"
+    about = "idle-states"
     state: Name
     wake_ns: int
 
@@ -42,11 +42,11 @@ class DeepSleep(Concern):
 class InterruptsMove(Concern):
     """irqbalance moves interrupts of cards from CPU to CPU."""
 
-    code, about = "interrupts-move", "irqbalance"
+    about = "irqbalance"
     cards: tuple[Name, ...]
 
 
-class CardConcern(Concern):
+class CardConcern(Concern, kind=True):
     """Something of a card."""
 
     card: Name
@@ -66,13 +66,10 @@ class NetworkManagerManages(CardConcern):
 class NetworkdManages(CardConcern):
     """systemd-networkd manages a card."""
 
-    code = "networkd-manages"
-
 
 class PauseFrames(CardConcern):
     """A card has pause frames on."""
 
-    code = "pause-frames"
     directions: tuple[Name, ...]
     """rx, tx."""
 
@@ -80,7 +77,6 @@ class PauseFrames(CardConcern):
 class FarFromCard(CardConcern):
     """CPUs of the trial are at another NUMA node than the card."""
 
-    code = "far-from-card"
     node: int
     near_cpus: Name
     far_cpus: tuple[int, ...]

@@ -8,7 +8,6 @@ from iolab.statements.warnings import Warning
 class FlushNotKept(Warning):
     """A flush was acknowledged, and a cache behind the disk has bytes that no disk has."""
 
-    code = "flush-not-kept"
     comparable = False
     layer: CacheLayer
     dirty_bytes: int
@@ -17,7 +16,6 @@ class FlushNotKept(Warning):
 class AcknowledgedLost(Warning):
     """Flushes were acknowledged, and the disk below the volume's file has not all that they covered."""
 
-    code = "acknowledged-lost"
     comparable = False
     volume: Name
     acknowledged: int
@@ -37,7 +35,6 @@ class PhasesTooShort(Warning):
 class MemoryNotLimited(Warning):
     """The memory of a program could not be limited: it may have read from memory what it was to read from its disk."""
 
-    code = "memory-not-limited"
     comparable = False
     machine: Name
     memory_bytes: int
@@ -47,7 +44,6 @@ class MemoryNotLimited(Warning):
 class LessConfined(Warning):
     """The kernel has not all that confines a program: its user, root folder and namespaces are what holds it."""
 
-    code = "less-confined"
     program: Name
     machine: Name
     lacking: tuple[Name, ...]
@@ -57,7 +53,6 @@ class LessConfined(Warning):
 class LedgerOpen(Warning):
     """Two layers of a disk trial do not agree, and nothing says why."""
 
-    code = "ledger-open"
     above: Name
     below: Name
     direction: Name
@@ -67,7 +62,6 @@ class LedgerOpen(Warning):
 class SectionLedgerOpen(Warning):
     """The same while sections of a job file went on."""
 
-    code = "section-ledger-open"
     section: Name
     above: Name
     below: Name
@@ -78,7 +72,6 @@ class SectionLedgerOpen(Warning):
 class SectionLoadShort(Warning):
     """A section of a job file began fewer reads or writes than its rate says."""
 
-    code = "section-load-short"
     section: Name
     offered_per_s: int
     reached_per_s: int
@@ -87,14 +80,12 @@ class SectionLoadShort(Warning):
 class JobKeysReplaced(Warning):
     """Keys of a job file were left to iolab, as the measure asked."""
 
-    code = "job-keys-replaced"
     names: tuple[Name, ...]
 
 
 class ReadFromMemory(Warning):
     """Much of what a program read came from the page cache: those figures are of memory, not of its disk."""
 
-    code = "read-from-memory"
     program: Name
     read_bytes: int
     """By the program."""
@@ -105,7 +96,6 @@ class ReadFromMemory(Warning):
 class DiskUsed(Warning):
     """Others used the disk on which a volume's file lies."""
 
-    code = "disk-used"
     comparable = False
     volume: Name
     others_ratio: float

@@ -8,7 +8,6 @@ from iolab.statements.statement import Name
 class AtDisk(Place):
     """A disk of a machine, by its volume."""
 
-    code = "at-disk"
     volume: Name
     machine: Name
 
@@ -16,7 +15,6 @@ class AtDisk(Place):
 class BytesThrottled(Clause):
     """A phase moved as many bytes as the disk's throttle lets through."""
 
-    code = "bytes-throttled"
     phase: Name
     passed_ratio: float
     """Of what the throttle lets through."""
@@ -27,7 +25,6 @@ class BytesThrottled(Clause):
 class OperationsThrottled(Clause):
     """A phase did as many reads and writes as the disk's throttle lets through."""
 
-    code = "operations-throttled"
     phase: Name
     passed_ratio: float
     most: int
@@ -37,7 +34,6 @@ class OperationsThrottled(Clause):
 class OperationsOffered(Clause):
     """As many reads and writes were begun as were asked for."""
 
-    code = "operations-offered"
     reached_per_s: int
     offered_per_s: int
 
@@ -45,7 +41,6 @@ class OperationsOffered(Clause):
 class DepthHeld(Clause):
     """A phase did more with more reads and writes under way."""
 
-    code = "depth-held"
     phase: Name
     block_bytes: int
     """Of one read or write."""

@@ -8,28 +8,24 @@ from iolab.statements.statement import Name, Quoted, Statement
 class OtherFailure(Failure):
     """What no other code is for: the words of the error."""
 
-    code = "other-failure"
     said: Quoted
 
 
 class SeveralFailures(Failure):
     """Several things went wrong, the last of which ended the trial."""
 
-    code = "several-failures"
     failures: tuple[Failure, ...]
 
 
 class OneAtOnceFailed(Failure):
     """A measure that is taken at once with this one failed: its figures would be of something else."""
 
-    code = "one-at-once-failed"
     measure: Name
 
 
 class AgentWasLost(Failure):
     """The agent of a machine was lost."""
 
-    code = "agent-was-lost"
     machine: Name
     said: Quoted
 
@@ -37,19 +33,17 @@ class AgentWasLost(Failure):
 class HostUnreached(Failure):
     """A host could not be reached."""
 
-    code = "host-unreached"
     machine: Name
     said: Quoted
 
 
-class Difference(Statement):
+class Difference(Statement, kind=True):
     """Something that was not as applied."""
 
 
 class ReadBack(Difference):
     """A level was read back as another than was applied."""
 
-    code = "read-back"
     what: Name
     """As the plan calls it."""
     read: Name
@@ -59,7 +53,6 @@ class ReadBack(Difference):
 class NothingReadBack(Difference):
     """A level could not be read back."""
 
-    code = "nothing-read-back"
     what: Name
     applied: Name
 
@@ -67,49 +60,42 @@ class NothingReadBack(Difference):
 class LabWasLost(Difference):
     """The lab could not be read back: an agent was lost meanwhile."""
 
-    code = "lab-was-lost"
     said: Quoted
 
 
 class LabDiffers(Failure):
     """The lab was not as applied when the trial ended badly."""
 
-    code = "lab-differs"
     found: tuple[Difference, ...]
 
 
 class LabDifferedBefore(Failure):
     """The lab was not as applied before the trial."""
 
-    code = "lab-differed-before"
     found: tuple[Difference, ...]
 
 
 class LabDifferedAfter(Failure):
     """The lab was not as applied after the trial."""
 
-    code = "lab-differed-after"
     found: tuple[Difference, ...]
 
 
 class FiguresNotFinite(Failure):
     """Figures are no finite numbers."""
 
-    code = "figures-not-finite"
     figures: tuple[Name, ...]
 
 
 class FiguresTwice(Failure):
     """Two parts gave a figure of the same name and dimensions."""
 
-    code = "figures-twice"
     figures: tuple[Name, ...]
 
 
 class PartBroke(Failure):
     """A measure or an instrument of another package raised what is no error of iolab."""
 
-    code = "part-broke"
     part: Name
     """The kind; of an instrument with its number, from the second on."""
     function: Name
@@ -126,7 +112,6 @@ class PartBroke(Failure):
 class OwnDefect(Failure):
     """A measure or an instrument of iolab's own raised what it should not."""
 
-    code = "own-defect"
     part: Name
     """The kind; of an instrument with its number, from the second on."""
     function: Name
@@ -141,19 +126,17 @@ class OwnDefect(Failure):
 class NotMeasured(Failure):
     """What measures gave back something else than a measurement."""
 
-    code = "not-measured"
     kind: Name
     returned: Name
 
 
-class ResultProblem(Statement):
+class ResultProblem(Statement, kind=True):
     """What is wrong with the result of a measure."""
 
 
 class WrongType(ResultProblem):
     """A field of the result has a wrong type."""
 
-    code = "wrong-type"
     field: Name
     returned: Name
     """Name of the type."""
@@ -163,13 +146,10 @@ class WrongType(ResultProblem):
 class NoFigures(ResultProblem):
     """The result has no metric."""
 
-    code = "no-figures"
-
 
 class TimeImpossible(ResultProblem):
     """A time is negative, or longer than any trial."""
 
-    code = "time-impossible"
     field: Name
     returned: Name
     """As it was returned, its beginning at least [ns]."""
@@ -178,7 +158,6 @@ class TimeImpossible(ResultProblem):
 class NameRefused(ResultProblem):
     """A name is empty, too long, or has characters that names do not have."""
 
-    code = "name-refused"
     field: Name
     returned: Name
     """Its beginning."""
@@ -187,7 +166,6 @@ class NameRefused(ResultProblem):
 class UnitContradicts(ResultProblem):
     """The unit of a metric is not the one that its name says."""
 
-    code = "unit-contradicts"
     metric: Name
     unit: Name
     allowed: Name
@@ -196,7 +174,6 @@ class UnitContradicts(ResultProblem):
 class TooMany(ResultProblem):
     """A field of a result has more than iolab stores."""
 
-    code = "too-many"
     field: Name
     count: int
     largest: int
@@ -205,14 +182,12 @@ class TooMany(ResultProblem):
 class RawNotJson(ResultProblem):
     """The raw output cannot be stored as JSON."""
 
-    code = "raw-not-json"
     said: Quoted
 
 
 class ResultRefused(Failure):
     """A measure of another package returned what cannot be recorded."""
 
-    code = "result-refused"
     kind: Name
     package: Name
     problems: tuple[ResultProblem, ...]
@@ -221,20 +196,16 @@ class ResultRefused(Failure):
 class KindUnbuilt(Failure):
     """The kind of measure or instrument is not built yet."""
 
-    code = "kind-unbuilt"
     kind: Name
 
 
 class Unarranged(Failure):
     """The lab was not arranged for frames."""
 
-    code = "unarranged"
-
 
 class SendingFailed(Failure):
     """A load could not be sent."""
 
-    code = "sending-failed"
     load_fps: float
     said: Quoted
 
@@ -242,14 +213,12 @@ class SendingFailed(Failure):
 class FramesStillCame(Failure):
     """Frames still arrived seconds after the last was sent."""
 
-    code = "frames-still-came"
     load_fps: float
 
 
 class CountersWentBack(Failure):
     """Counters of interfaces went back."""
 
-    code = "counters-went-back"
     load_fps: float
     ports: tuple[Name, ...]
 
@@ -257,7 +226,6 @@ class CountersWentBack(Failure):
 class AddressUnknown(Failure):
     """The MAC address of a port could not be found."""
 
-    code = "address-unknown"
     port: Name
     said: Quoted
 
@@ -265,14 +233,12 @@ class AddressUnknown(Failure):
 class AddressNotShown(Failure):
     """The MAC address of a port is not shown."""
 
-    code = "address-not-shown"
     port: Name
 
 
 class PortOn(Statement):
     """A port, and the computer that it is on."""
 
-    code = "port-on"
     port: Name
     host: Computer
 
@@ -280,20 +246,16 @@ class PortOn(Statement):
 class TwoClocks(Failure):
     """Frames would be stamped by the clock of one kernel and read by another's."""
 
-    code = "two-clocks"
     ports: tuple[PortOn, ...]
 
 
 class NothingForwarded(Failure):
     """Nothing was forwarded at any load."""
 
-    code = "nothing-forwarded"
-
 
 class ProgramKilled(Failure):
     """A signal ended a program that measures, before its report."""
 
-    code = "program-killed"
     program: Name
     role: Name
     """client or server."""
@@ -305,7 +267,6 @@ class ProgramKilled(Failure):
 class ProgramFailed(Failure):
     """A program that measures ended without a report."""
 
-    code = "program-failed"
     program: Name
     role: Name
     """client or server."""
@@ -317,7 +278,6 @@ class ProgramFailed(Failure):
 class ReceiverNotReached(Failure):
     """The sender of a stream has no connection to its receiver, as its program says."""
 
-    code = "receiver-not-reached"
     sender: Name
     receiver: Name
     address: Name
@@ -329,7 +289,6 @@ class ReceiverNotReached(Failure):
 class ReceiverSilent(Failure):
     """The sender of a stream never had a connection to its receiver, and was stopped while it tried."""
 
-    code = "receiver-silent"
     sender: Name
     receiver: Name
     address: Name
@@ -342,7 +301,6 @@ class ReceiverSilent(Failure):
 class ReportUnreadable(Failure):
     """What a program reported cannot be understood."""
 
-    code = "report-unreadable"
     program: Name
     machine: Name
     said: Quoted
@@ -351,7 +309,6 @@ class ReportUnreadable(Failure):
 class NothingAnswered(Failure):
     """No request was answered."""
 
-    code = "nothing-answered"
     machine: Name
     address: Name
     sent: int
@@ -360,7 +317,6 @@ class NothingAnswered(Failure):
 class ReportsUnreadable(Failure):
     """What a pair of programs reported cannot be understood."""
 
-    code = "reports-unreadable"
     program: Name
     tcp_port: int
     said: Quoted
@@ -369,7 +325,6 @@ class ReportsUnreadable(Failure):
 class WatchFailed(Failure):
     """A watch could not begin, or ended by itself."""
 
-    code = "watch-failed"
     at: Name
     said: Quoted
 
@@ -377,6 +332,5 @@ class WatchFailed(Failure):
 class CaptureFailed(Failure):
     """A capture could not begin, or ended by itself."""
 
-    code = "capture-failed"
     at: Name
     said: Quoted

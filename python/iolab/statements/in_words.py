@@ -15,14 +15,12 @@ from iolab.statements.warnings import Warning
 class InWords(CommandNote, Disturbance, Doubt, DropReason, Lack, PathReason, Place, SearchEnd, Sharing):
     """What an older version said, whatever it is about."""
 
-    code = "in-words"
     said: Quoted
 
 
 class WarningInWords(Warning):
     """A warning of an older version."""
 
-    code = "warning-in-words"
     was: Name
     """The code that it had."""
     said: Quoted

@@ -3,21 +3,19 @@
 from iolab.statements.statement import Failure, Name, Quoted, Statement
 
 
-class Part(Statement):
+class Part(Statement, kind=True):
     """A part of a trial that needs a CPU."""
 
 
 class GeneratorAt(Part):
     """The thread that sends at a port."""
 
-    code = "generator-at"
     port: Name
 
 
 class FurtherGeneratorAt(Part):
     """A further thread that sends at a port; the first is number 1."""
 
-    code = "further-generator-at"
     port: Name
     number: int
 
@@ -25,25 +23,22 @@ class FurtherGeneratorAt(Part):
 class ReceiverAt(Part):
     """The thread that receives at a port."""
 
-    code = "receiver-at"
     port: Name
 
 
 class NapiAt(Part):
     """The kernel's thread that takes frames in at a port."""
 
-    code = "napi-at"
     port: Name
 
 
-class Sharing(Statement):
+class Sharing(Statement, kind=True):
     """Parts of a trial that have no CPU of their own."""
 
 
 class PartsShareCpu(Sharing):
     """Parts share a CPU."""
 
-    code = "parts-share-cpu"
     parts: tuple[Part, ...]
     cpu: int
 
@@ -51,25 +46,22 @@ class PartsShareCpu(Sharing):
 class NoThreadOfItsOwn(Sharing):
     """Ports have no thread that takes frames in: the sender's CPU does that work."""
 
-    code = "no-thread-of-its-own"
     ports: tuple[Name, ...]
 
 
 class ThreadsUnplaced(Sharing):
     """Threads of ports run on any CPU: an ordinary user may not place them."""
 
-    code = "threads-unplaced"
     ports: tuple[Name, ...]
 
 
-class PathReason(Statement):
+class PathReason(Statement, kind=True):
     """Why frames are sent by a path."""
 
 
 class PathFallback(PathReason):
     """Why a better path could not be used."""
 
-    code = "path-fallback"
     said: Quoted
     """The agent's own words, with what the kernel answered."""
 
@@ -77,29 +69,24 @@ class PathFallback(PathReason):
 class PathOfDriver(PathReason):
     """Frames leave by these ways, and there is nothing to compare."""
 
-    code = "path-of-driver"
     ways: tuple[Name, ...]
 
 
 class PathsUncompared(PathReason):
     """The paths could not be compared."""
 
-    code = "paths-uncompared"
     error: Failure
 
 
 class LiveFramesFail(PathReason):
     """BPF live frames do not work here."""
 
-    code = "live-frames-fail"
     af_xdp_fps: float
     error: Failure
 
 
 class LiveFramesVanish(PathReason):
     """BPF live frames vanish on the way; those of AF_XDP arrive."""
-
-    code = "live-frames-vanish"
 
 
 class ByCalibration(PathReason):
@@ -111,7 +98,6 @@ class ByCalibration(PathReason):
 class PathRates(PathReason):
     """How many frames leave by each path."""
 
-    code = "path-rates"
     af_xdp_fps: float
     live_fps: float
 
@@ -119,13 +105,10 @@ class PathRates(PathReason):
 class PathEvennessUnknown(PathReason):
     """How evenly frames leave was not seen."""
 
-    code = "path-evenness-unknown"
-
 
 class PathEvenness(PathReason):
     """How late 90 % of the frames are by each path, and how late they may be."""
 
-    code = "path-evenness"
     load_fps: float
     af_xdp_late_ns: int
     live_late_ns: int

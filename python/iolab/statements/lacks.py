@@ -5,17 +5,17 @@ from iolab.statements.purposes import Purpose
 from iolab.statements.statement import Name, Quoted, Statement
 
 
-class Lack(Statement):
+class Lack(Statement, kind=True):
     """Why a measure cannot be done in a cell."""
 
 
-class PartLack(Lack):
+class PartLack(Lack, kind=True):
     """What is lacking for a part of the lab."""
 
     purpose: Purpose
 
 
-class HostLack(PartLack):
+class HostLack(PartLack, kind=True):
     """What a computer lacks that a part of the lab needs."""
 
     host: Computer
@@ -24,27 +24,22 @@ class HostLack(PartLack):
 class SeveralLacks(Lack):
     """Several things are lacking."""
 
-    code = "several-lacks"
     lacks: tuple[Lack, ...]
 
 
 class WholeKernel(PartLack):
     """A setting belongs to the whole kernel: no namespace has one of its own."""
 
-    code = "whole-kernel"
-
 
 class SettingNotPermitted(PartLack):
     """A kernel setting that is not about networks, and that the user has not permitted."""
 
-    code = "setting-not-permitted"
     setting: Name
 
 
 class OtherArchitecture(PartLack):
     """A host is of another architecture than the guest images."""
 
-    code = "other-architecture"
     machine: Name
     architecture: Name
     images: Name
@@ -53,8 +48,6 @@ class OtherArchitecture(PartLack):
 
 class RootNeeded(HostLack):
     """An ordinary user may not set it."""
-
-    code = "root-needed"
 
 
 class CapabilitiesAbsent(HostLack):
@@ -72,19 +65,14 @@ class UserNamespacesRefused(HostLack):
 class MacvtapNotAllowed(HostLack):
     """An ordinary user may not open the node of a macvtap."""
 
-    code = "macvtap-not-allowed"
-
 
 class NewerQemuAbsent(HostLack):
     """There is no QEMU 8 or newer."""
-
-    code = "newer-qemu-absent"
 
 
 class ProgramAbsent(Lack):
     """A program is not installed."""
 
-    code = "program-absent"
     host: Computer
     program: Name
     package: Name
@@ -94,27 +82,22 @@ class ProgramAbsent(Lack):
 class NamedProgramAbsent(HostLack):
     """A program that the experiment names is not there."""
 
-    code = "named-program-absent"
     program: Name
 
 
 class SwitchAbsent(HostLack):
     """The switch in user space is not installed."""
 
-    code = "switch-absent"
     program: Name
 
 
 class IscsiDriverAbsent(HostLack):
     """QEMU's iSCSI driver is not installed."""
 
-    code = "iscsi-driver-absent"
-
 
 class ImageAbsent(Lack):
     """There is no such guest image yet."""
 
-    code = "image-absent"
     image: Name
     """Its flavour."""
 
@@ -122,14 +105,12 @@ class ImageAbsent(Lack):
 class ControlInterface(HostLack):
     """The interface carries a connection by ssh."""
 
-    code = "control-interface"
     interface: Name
 
 
 class InterfaceAbsent(HostLack):
     """There is no such interface, but others."""
 
-    code = "interface-absent"
     interface: Name
     present: tuple[Name, ...]
 
@@ -137,14 +118,12 @@ class InterfaceAbsent(HostLack):
 class InterfacesAbsent(HostLack):
     """There is no such interface, and no other."""
 
-    code = "interfaces-absent"
     interface: Name
 
 
 class NetworkInUse(HostLack):
     """The computer has addresses or routes in an IPv4 network of the lab."""
 
-    code = "network-in-use"
     network: Name
     """Of the lab."""
     used: Name
@@ -155,21 +134,18 @@ class NetworkInUse(HostLack):
 class NameTaken(HostLack):
     """There is an interface of that name already."""
 
-    code = "name-taken"
     interface: Name
 
 
 class MemoryShort(HostLack):
     """There is less memory in all."""
 
-    code = "memory-short"
     memory_bytes: int
 
 
 class CpuAbsent(HostLack):
     """There is no such CPU online."""
 
-    code = "cpu-absent"
     cpu: int
     online: Name
     """As a list of the kernel's: 0-3,8."""
@@ -178,13 +154,10 @@ class CpuAbsent(HostLack):
 class TurboFixed(HostLack):
     """The kernel does not switch turbo."""
 
-    code = "turbo-fixed"
-
 
 class GovernorAbsent(HostLack):
     """The kernel has other frequency governors."""
 
-    code = "governor-absent"
     governor: Name
     present: tuple[Name, ...]
 
@@ -192,21 +165,18 @@ class GovernorAbsent(HostLack):
 class FrequencyFixed(HostLack):
     """The kernel sets no frequency."""
 
-    code = "frequency-fixed"
     governor: Name
 
 
 class PauseAbsent(HostLack):
     """The card has no pause frames."""
 
-    code = "pause-absent"
     interface: Name
 
 
 class CoalescingAbsent(HostLack):
     """The card has other settings of its interrupts."""
 
-    code = "coalescing-absent"
     interface: Name
     setting: Name
     present: tuple[Name, ...]
@@ -215,7 +185,6 @@ class CoalescingAbsent(HostLack):
 class CoalescingFixed(HostLack):
     """The card has no settings of its interrupts."""
 
-    code = "coalescing-fixed"
     interface: Name
     setting: Name
 
@@ -223,14 +192,12 @@ class CoalescingFixed(HostLack):
 class ProgramNotAskedFor(HostLack):
     """The computer was not asked whether it has a program."""
 
-    code = "program-not-asked-for"
     program: Name
 
 
 class ImageWithoutPackage(PartLack):
     """A guest image lacks a package."""
 
-    code = "image-without-package"
     image: Name
     package: Name
 
@@ -238,7 +205,6 @@ class ImageWithoutPackage(PartLack):
 class ImageNotInstalled(PartLack):
     """A guest's image lacks a program, whose package is known."""
 
-    code = "image-not-installed"
     machine: Name
     program: Name
     package: Name
@@ -247,7 +213,6 @@ class ImageNotInstalled(PartLack):
 class ImageWithoutProgram(PartLack):
     """A guest image has no program of a name."""
 
-    code = "image-without-program"
     image: Name
     program: Name
 
@@ -255,7 +220,6 @@ class ImageWithoutProgram(PartLack):
 class ImageWithoutModule(PartLack):
     """The kernel of a guest image lacks a module."""
 
-    code = "image-without-module"
     image: Name
     module: Name
 
@@ -263,20 +227,16 @@ class ImageWithoutModule(PartLack):
 class XenAbsent(HostLack):
     """The computer is no Dom0 of Xen."""
 
-    code = "xen-absent"
-
 
 class ModuleAbsent(HostLack):
     """The kernel lacks a module, and so do guest images."""
 
-    code = "module-absent"
     module: Name
 
 
 class CongestionUnknown(HostLack):
     """Nothing of that name controls TCP's congestion there."""
 
-    code = "congestion-unknown"
     congestion: Name
     """As it was asked for."""
     present: tuple[Name, ...]
@@ -286,14 +246,12 @@ class CongestionUnknown(HostLack):
 class ModuleInGuest(HostLack):
     """The kernel lacks a module that a guest may have."""
 
-    code = "module-in-guest"
     module: Name
 
 
 class ModuleInGuests(HostLack):
     """The kernel lacks a module that a guest may have, and these machines can be guests."""
 
-    code = "module-in-guests"
     module: Name
     machines: tuple[Name, ...]
 
@@ -301,7 +259,6 @@ class ModuleInGuests(HostLack):
 class SiteEnd(Statement):
     """An end of a link, and the computer that it is on."""
 
-    code = "site-end"
     port: Name
     host: Computer
 
@@ -309,7 +266,6 @@ class SiteEnd(Statement):
 class SiteLacksCable(Lack):
     """A site has no cable for a link between computers."""
 
-    code = "site-lacks-cable"
     site: Name
     """Its file."""
     link: Name
@@ -321,7 +277,6 @@ class SiteLacksCable(Lack):
 class SiteHasEnds(Lack):
     """A level changes ends of a link that the site decides."""
 
-    code = "site-has-ends"
     path: Name
     """Of what the level changes, in the experiment file."""
     site: Name
@@ -331,7 +286,6 @@ class SiteHasEnds(Lack):
 class SiteHasPlace(Lack):
     """A level moves a machine that the site has a place for."""
 
-    code = "site-has-place"
     path: Name
     site: Name
     machine: Name
@@ -341,7 +295,6 @@ class SiteHasPlace(Lack):
 class SiteSetsNothing(Lack):
     """A level changes what of a site's host nothing sets."""
 
-    code = "site-sets-nothing"
     path: Name
     machine: Name
     host: Computer
@@ -351,7 +304,6 @@ class SiteSetsNothing(Lack):
 class SiteRefuses(Lack):
     """Parts that go together elsewhere do not on a site."""
 
-    code = "site-refuses"
     site: Name
     problems: tuple[Quoted, ...]
     """What the check of the lab said."""

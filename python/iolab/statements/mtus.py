@@ -6,7 +6,6 @@ from iolab.statements.statement import Name, Statement, Warning
 class LinkMtu(Statement):
     """The MTU of a link."""
 
-    code = "link-mtu"
     link: Name
     mtu_bytes: int
 
@@ -14,6 +13,5 @@ class LinkMtu(Statement):
 class SegmentMtusDiffer(Warning):
     """Links that bridges join to one segment have different MTUs: a bridge drops what is too long for its next port."""
 
-    code = "segment-mtus-differ"
     links: tuple[LinkMtu, ...]
     """In the order of the file."""

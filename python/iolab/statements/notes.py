@@ -7,20 +7,16 @@ from iolab.statements.warnings import Warning
 class LastLineCut(Warning):
     """The last line of a file was cut off in writing, and is left out."""
 
-    code = "last-line-cut"
     file: Name
 
 
 class ExperimentEdited(Warning):
     """The experiment in the run folder gives another plan than the run's."""
 
-    code = "experiment-edited"
-
 
 class TrialsNotInPlan(Warning):
     """Trials belong to no step of the plan, and are left out."""
 
-    code = "trials-not-in-plan"
     left_out: int
     trials: int
 
@@ -28,7 +24,6 @@ class TrialsNotInPlan(Warning):
 class TrialsNotOk(Warning):
     """Trials failed or are invalid, and are left out."""
 
-    code = "trials-not-ok"
     left_out: int
     trials: int
 
@@ -36,7 +31,6 @@ class TrialsNotOk(Warning):
 class ValueNotFinite(Warning):
     """Values are no finite numbers, and are left out."""
 
-    code = "value-not-finite"
     values: int
     metric: Name
     """Of the first."""
@@ -47,7 +41,6 @@ class ValueNotFinite(Warning):
 class SamplesUnreadable(Warning):
     """Raw samples of trials could not be read, and are left out."""
 
-    code = "samples-unreadable"
     trials: int
     first: Name
     """What reading the first gave."""
@@ -56,7 +49,6 @@ class SamplesUnreadable(Warning):
 class BoundsLeftOut(Warning):
     """Effects and findings do without trials whose figure is only a lower bound."""
 
-    code = "bounds-left-out"
     left_out: int
     trials: int
     measure: Name
@@ -67,7 +59,6 @@ class BoundsLeftOut(Warning):
 class MethodsMixed(Warning):
     """Metrics of a run are by several versions of their methods, which are not pooled and not compared."""
 
-    code = "methods-mixed"
     measure: Name
     metrics: tuple[Name, ...]
     older: tuple[Name, ...]
@@ -82,7 +73,6 @@ class MethodsMixed(Warning):
 class MethodsDiffer(Warning):
     """Metrics of two runs are by different versions of their methods, so that no difference is given."""
 
-    code = "methods-differ"
     measure: Name
     metrics: tuple[Name, ...]
     first: Name
@@ -93,14 +83,12 @@ class MethodsDiffer(Warning):
 class MethodsUnknown(Warning):
     """Neither of two runs says by which versions of their methods its metrics are; both have one old schema."""
 
-    code = "methods-unknown"
     trial_schema: int
 
 
 class MethodsRaised(Warning):
     """New trials of a run would be by newer versions of methods than those that it has."""
 
-    code = "methods-raised"
     measure: Name
     metrics: tuple[Name, ...]
     stored: Name
@@ -108,27 +96,23 @@ class MethodsRaised(Warning):
     newest: Name
 
 
-class Unfit(Statement):
+class Unfit(Statement, kind=True):
     """Why effects of factors cannot be given."""
 
 
 class TooManyLevels(Unfit):
     """The factors have too many levels."""
 
-    code = "too-many-levels"
-
 
 class NotPositive(Unfit):
     """The metric is 0 or negative in some trials: a ratio of it means nothing."""
 
-    code = "not-positive"
     metric: Name
 
 
 class EffectsNotFitted(Warning):
     """No effects of factors are given."""
 
-    code = "effects-not-fitted"
     measure: Name
     why: Unfit
 
@@ -136,7 +120,6 @@ class EffectsNotFitted(Warning):
 class EffectsAliased(Warning):
     """The model does without some interactions, or part of them."""
 
-    code = "effects-aliased"
     measure: Name
     interactions: tuple[Name, ...]
     """As factor x factor."""
@@ -145,7 +128,6 @@ class EffectsAliased(Warning):
 class TrialsResembleNeighbours(Warning):
     """Trials resemble the trial before them."""
 
-    code = "trials-resemble-neighbours"
     measure: Name
     autocorrelation: float
 
@@ -153,7 +135,6 @@ class TrialsResembleNeighbours(Warning):
 class RareTrials(Warning):
     """A few trials are far from the others of their cells: cells without one do not show what they do to a mean."""
 
-    code = "rare-trials"
     measure: Name
     marked: int
     trials: int
@@ -164,7 +145,6 @@ class RareTrials(Warning):
 class EffectDiffers(Warning):
     """A setting that moves results was in effect with another value in the second of two runs."""
 
-    code = "effect-differs"
     setting: Name
     """As `record.in_effect` names it."""
     places: tuple[Name, ...]
@@ -176,7 +156,6 @@ class EffectDiffers(Warning):
 class FactDiffers(Warning):
     """A fact of the hosts that moves results is not the same in two runs."""
 
-    code = "fact-differs"
     fact: Name
     """As facts.json names it."""
     first: Name
@@ -187,25 +166,22 @@ class FactDiffers(Warning):
 class NoteOfRun(Warning):
     """What is noted of one of two runs."""
 
-    code = "note-of-run"
     run: Name
     note: Warning
 
 
-class Unusual(Statement):
+class Unusual(Statement, kind=True):
     """What was unusual in a trial that stands apart."""
 
 
 class HostStolenTime(Unusual):
     """A hypervisor withheld the host's CPUs."""
 
-    code = "host-stolen-time"
     steal_ratio: float
 
 
 class ManyRetransmits(Unusual):
     """More segments were sent again than usual."""
 
-    code = "many-retransmits"
     retransmits: int
     usual: int

@@ -8,14 +8,12 @@ from iolab.statements.warnings import Warning
 class WatchBeforeQueue(Warning):
     """Frames were seen before the shaper that they go through."""
 
-    code = "watch-before-queue"
     at: Name
 
 
 class WatchByPackets(Warning):
     """Frames were seen by AF_PACKET, not by a program in the kernel."""
 
-    code = "watch-by-packets"
     at: Name
     reasons: tuple[Quoted, ...]
 
@@ -23,7 +21,6 @@ class WatchByPackets(Warning):
 class WatchLost(Warning):
     """Frames are in no window."""
 
-    code = "watch-lost"
     at: Name
     lost_frames: int
 
@@ -31,7 +28,6 @@ class WatchLost(Warning):
 class WatchUnstamped(Warning):
     """Frames are in the windows of when another CPU looked at them, not of when they came."""
 
-    code = "watch-unstamped"
     at: Name
     frames: int
     of_frames: int
@@ -40,7 +36,6 @@ class WatchUnstamped(Warning):
 class CaptureLost(Warning):
     """The kernel had no room for frames that a capture was to keep."""
 
-    code = "capture-lost"
     at: Name
     lost_frames: int
     kept_frames: int
@@ -49,7 +44,6 @@ class CaptureLost(Warning):
 class CaptureOverwrote(Warning):
     """Older frames of a capture made room for newer ones."""
 
-    code = "capture-overwrote"
     at: Name
     overwritten_frames: int
     kept_frames: int
@@ -58,7 +52,6 @@ class CaptureOverwrote(Warning):
 class WindowsLeftOut(Warning):
     """Windows are in the figures, but not in the series: there was no room."""
 
-    code = "windows-left-out"
     at: Name
     windows: int
 
@@ -66,7 +59,6 @@ class WindowsLeftOut(Warning):
 class WatchDisagrees(Warning):
     """The windows do not sum up to what the interface counted."""
 
-    code = "watch-disagrees"
     at: Name
     window_bytes: int
     packet_bytes: int
@@ -78,7 +70,6 @@ class WatchDisagrees(Warning):
 class WireLate(Warning):
     """Frames left an emulated path or a pacer after they were due."""
 
-    code = "wire-late"
     link: Name
     direction: Name
     """From one port to the other."""
@@ -93,7 +84,6 @@ class WireLate(Warning):
 class PacerSlipped(Warning):
     """A pacer shifted the times of its frames, because its thread could not keep them."""
 
-    code = "pacer-slipped"
     link: Name
     direction: Name
     lost_ratio: float
@@ -103,7 +93,6 @@ class PacerSlipped(Warning):
 class WireUnprioritised(Warning):
     """The thread of a wire has no real-time priority, although it was to have one."""
 
-    code = "wire-unprioritised"
     link: Name
     reason: Quoted
 
@@ -111,7 +100,6 @@ class WireUnprioritised(Warning):
 class WireNotApart(Warning):
     """The thread of a pacer shares its CPU with those who handle the frames that it gives."""
 
-    code = "wire-not-apart"
     link: Name
     reason: Quoted
 
@@ -119,7 +107,6 @@ class WireNotApart(Warning):
 class WireUnstamped(Warning):
     """The kernel does not stamp the frames of a wire as they come: they count from when they are read."""
 
-    code = "wire-unstamped"
     link: Name
     reason: Quoted
 
@@ -127,7 +114,6 @@ class WireUnstamped(Warning):
 class WireByTaps(Warning):
     """The ends of a wire are taps, although veth pairs were to carry more frames a second."""
 
-    code = "wire-by-taps"
     link: Name
     reason: Quoted
 
@@ -135,7 +121,6 @@ class WireByTaps(Warning):
 class WatchStolen(Warning):
     """CPUs were stolen while windows were counted."""
 
-    code = "watch-stolen"
     at: Name
     stolen_ratio: float
 
@@ -143,7 +128,6 @@ class WatchStolen(Warning):
 class WireMarked(Clause):
     """Which share of its frames an emulated line marked, so that their senders slow down (ECN)."""
 
-    code = "wire-marked"
     link: Name
     marked_frames: int
     offered_frames: int
@@ -152,14 +136,12 @@ class WireMarked(Clause):
 class WireReorders(Clause):
     """An emulated path on which frames overtake others, so that TCP takes some for lost."""
 
-    code = "wire-reorders"
     link: Name
 
 
 class WireStalled(Clause):
     """An emulated path that forwards nothing for a part of the time."""
 
-    code = "wire-stalled"
     link: Name
     length_ns: int
     every_ns: int
@@ -168,7 +150,6 @@ class WireStalled(Clause):
 class PacerPassed(Clause):
     """What a pacer let through, and its rate."""
 
-    code = "pacer-passed"
     place: Name
     passed_bps: float
     rate_bps: float

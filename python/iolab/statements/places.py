@@ -3,14 +3,13 @@
 from iolab.statements.statement import Name, Statement
 
 
-class Place(Statement):
+class Place(Statement, kind=True):
     """A place of a lab."""
 
 
 class AtPort(Place):
     """A port."""
 
-    code = "at-port"
     port: Name
     """As machine.port."""
 
@@ -18,28 +17,24 @@ class AtPort(Place):
 class AtDevice(Place):
     """The program of a reference device at a port."""
 
-    code = "at-device"
     port: Name
 
 
 class OnWire(Place):
     """The wire of a link."""
 
-    code = "on-wire"
     link: Name
 
 
 class AtMachine(Place):
     """A machine, or the socket of a program on it."""
 
-    code = "at-machine"
     machine: Name
 
 
 class AtCpu(Place):
     """A CPU of the kernel that frames are sent on."""
 
-    code = "at-cpu"
     cpu: int
 
 
@@ -54,13 +49,9 @@ class AtMachineCpu(Place):
 class AllCpus(Place):
     """All CPUs of this computer."""
 
-    code = "all-cpus"
-
 
 class InKernel(Place):
     """Somewhere in the kernel that frames are sent on."""
-
-    code = "in-kernel"
 
 
 class InMachineKernel(Place):
@@ -73,22 +64,18 @@ class InMachineKernel(Place):
 class InThread(Place):
     """A thread that works for no port in particular."""
 
-    code = "in-thread"
     thread: Name
 
 
 class OnPath(Place):
     """Anywhere between two machines."""
 
-    code = "on-path"
     source: Name
     target: Name
 
 
 class OnTheWay(Place):
     """Anywhere between the sender and the receiver."""
-
-    code = "on-the-way"
 
 
 class AtGenerator(Place):

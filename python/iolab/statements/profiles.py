@@ -9,7 +9,6 @@ from iolab.statements.warnings import Warning
 class ProfileFailed(Failure):
     """A profiler could not begin, or ended by itself."""
 
-    code = "profile-failed"
     host: Computer
     said: Quoted
 
@@ -17,7 +16,6 @@ class ProfileFailed(Failure):
 class ProfileLost(Warning):
     """Samples were lost."""
 
-    code = "profile-lost"
     host: Computer
     lost_samples: int
     kept_samples: int
@@ -26,7 +24,6 @@ class ProfileLost(Warning):
 class ProfileCut(Warning):
     """The profiler's file was full before the trial ended."""
 
-    code = "profile-cut"
     host: Computer
     limit_bytes: int
 
@@ -34,7 +31,6 @@ class ProfileCut(Warning):
 class ProfileHidden(Warning):
     """Functions of the kernel have no names: it hides its symbols."""
 
-    code = "profile-hidden"
     host: Computer
     hidden_ratio: float
     """Of the samples in the kernel."""
@@ -43,7 +39,6 @@ class ProfileHidden(Warning):
 class ProfileCostly(Warning):
     """The profiler itself used CPU time."""
 
-    code = "profile-costly"
     host: Computer
     cpu_ratio: float
     """Of one CPU."""
@@ -52,6 +47,5 @@ class ProfileCostly(Warning):
 class LocksUnseen(Warning):
     """The kernel does not tell of contended locks."""
 
-    code = "locks-unseen"
     host: Computer
     said: Quoted

@@ -7,7 +7,6 @@ from iolab.statements.statement import Name, Quoted
 class ProgramNotStarted(Failure):
     """A program could not be started."""
 
-    code = "program-not-started"
     program: Name
     machine: Name
     said: Quoted
@@ -16,7 +15,6 @@ class ProgramNotStarted(Failure):
 class ProgramNotReady(Failure):
     """A server was not ready in time."""
 
-    code = "program-not-ready"
     program: Name
     machine: Name
     waited_ns: int
@@ -27,7 +25,6 @@ class ProgramNotReady(Failure):
 class ProgramEndedEarly(Failure):
     """A server ended before it was stopped."""
 
-    code = "program-ended-early"
     program: Name
     machine: Name
     ended: Name
@@ -39,7 +36,6 @@ class ProgramEndedEarly(Failure):
 class ProgramTooLong(Failure):
     """A program went on beyond its time and was killed."""
 
-    code = "program-too-long"
     program: Name
     machine: Name
     limit_ns: int
@@ -50,7 +46,6 @@ class ProgramTooLong(Failure):
 class DiskStandsStill(Failure):
     """A disk answered nothing while a program worked on it; the program was ended."""
 
-    code = "disk-stands-still"
     program: Name
     machine: Name
     still_ns: int
@@ -62,7 +57,6 @@ class DiskStandsStill(Failure):
 class ProgramEndedBadly(Failure):
     """A program ended otherwise than it should."""
 
-    code = "program-ended-badly"
     program: Name
     machine: Name
     ended: Name
@@ -76,7 +70,6 @@ class ProgramEndedBadly(Failure):
 class ProgramsForkedAway(Failure):
     """Processes that a trial's programs had started went on after all had ended, and were killed."""
 
-    code = "programs-forked-away"
     programs: tuple[Name, ...]
     left: int
 
@@ -84,7 +77,6 @@ class ProgramsForkedAway(Failure):
 class OutputTooLong(Failure):
     """A program wrote more than is kept, so that its figures cannot be looked for."""
 
-    code = "output-too-long"
     program: Name
     machine: Name
     kept_bytes: int
@@ -94,7 +86,6 @@ class OutputTooLong(Failure):
 class FigureAbsent(Failure):
     """A figure is not in the output."""
 
-    code = "figure-absent"
     figure: Name
     said: Quoted
     """The end of the output."""
@@ -103,7 +94,6 @@ class FigureAbsent(Failure):
 class FigureAbsentErrors(Failure):
     """A figure is not in the output, and the program wrote to its standard error."""
 
-    code = "figure-absent-errors"
     figure: Name
     said: Quoted
     """The end of the output."""
@@ -114,7 +104,6 @@ class FigureAbsentErrors(Failure):
 class FigureCut(Failure):
     """The pattern of a figure matches a part of a number."""
 
-    code = "figure-cut"
     figure: Name
     seen: Quoted
     """The part."""
@@ -125,7 +114,6 @@ class FigureCut(Failure):
 class OutputMalformed(Failure):
     """The output is not of the form that a figure is looked for in, or is ambiguous in that form."""
 
-    code = "output-malformed"
     figure: Name
     seen: Quoted
     """The beginning of the output."""
@@ -136,7 +124,6 @@ class OutputMalformed(Failure):
 class FigureAmbiguous(Failure):
     """A figure is in the output several times."""
 
-    code = "figure-ambiguous"
     figure: Name
     found: int
 
@@ -144,7 +131,6 @@ class FigureAmbiguous(Failure):
 class FigureUnread(Failure):
     """The text in the place of a figure is no number."""
 
-    code = "figure-unread"
     figure: Name
     seen: Quoted
     said: Quoted
@@ -153,7 +139,6 @@ class FigureUnread(Failure):
 class FigureOfOtherUnit(Failure):
     """A number in the output has another unit than its figure."""
 
-    code = "figure-of-other-unit"
     figure: Name
     seen: Quoted
     """The number and its unit."""
@@ -164,6 +149,5 @@ class FigureOfOtherUnit(Failure):
 class SearchTooLong(Failure):
     """A regular expression was looked for too long."""
 
-    code = "search-too-long"
     figure: Name
     limit_ns: int

@@ -5,7 +5,7 @@ from iolab.statements.doubts import Doubt
 from iolab.statements.statement import Name
 
 
-class OfProgram(Clause):
+class OfProgram(Clause, kind=True):
     """What a program did on its CPUs."""
 
     program: Name
@@ -15,7 +15,6 @@ class OfProgram(Clause):
 class OwnThreadRan(OfProgram):
     """How much of the time the busiest thread of a program ran, and waited for a CPU."""
 
-    code = "own-thread-ran"
     busy_ratio: float
     wait_ratio: float
 
@@ -23,14 +22,12 @@ class OwnThreadRan(OfProgram):
 class OwnProgramRan(OfProgram):
     """CPU time of a program and what it started, for each second: more than 1 where several ran at once."""
 
-    code = "own-program-ran"
     cpus_ratio: float
 
 
 class OwnCpusFull(OfProgram):
     """The only CPUs that a program may run on had no time left."""
 
-    code = "own-cpus-full"
     cpus: tuple[int, ...]
     busy_ratio: float
 
@@ -38,13 +35,9 @@ class OwnCpusFull(OfProgram):
 class NothingFull(Clause):
     """No thread, no CPU and no link of known rate was seen at its limit."""
 
-    code = "nothing-full"
-
 
 class OneAfterTheOther(Doubt):
     """Its processes were too short to be seen: they may have run one after the other, or not."""
-
-    code = "one-after-the-other"
 
 
 PROGRAM_CODES = frozenset({OwnThreadRan.code, OwnProgramRan.code, OwnCpusFull.code, NothingFull.code})

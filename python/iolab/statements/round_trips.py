@@ -8,7 +8,6 @@ from iolab.statements.warnings import Warning
 class TransactionsReached(Clause):
     """The intended number of transactions was done."""
 
-    code = "transactions-reached"
     done_per_s: float
     intended_per_s: float
 
@@ -16,7 +15,6 @@ class TransactionsReached(Clause):
 class OneRequestEach(Clause):
     """Each connection waited for its response before it asked again."""
 
-    code = "one-request-each"
     connections: int
     mean_ns: float
 
@@ -24,7 +22,6 @@ class OneRequestEach(Clause):
 class RoundTripParts(Clause):
     """What the median round trip is made of: the constant delays of emulated paths, and all else."""
 
-    code = "round-trip-parts"
     rtt_ns: float
     delay_ns: int
     rest_ns: float
@@ -33,7 +30,6 @@ class RoundTripParts(Clause):
 class RequestsUnsent(Warning):
     """Intended requests did not leave: the asking end was held up, or its connections still waited."""
 
-    code = "requests-unsent"
     machine: Name
     unsent: int
     intended: int
@@ -42,7 +38,6 @@ class RequestsUnsent(Warning):
 class RequestsRefused(Warning):
     """The kernel of the asking end did not take requests."""
 
-    code = "requests-refused"
     machine: Name
     refused: int
     intended: int
@@ -51,7 +46,6 @@ class RequestsRefused(Warning):
 class RequestsLate(Warning):
     """Requests left later than they were meant to: they are not evenly spaced."""
 
-    code = "requests-late"
     machine: Name
     late_p99_ns: int
     interval_ns: int
@@ -60,5 +54,4 @@ class RequestsLate(Warning):
 class AnswersUnstamped(Warning):
     """The kernel did not say when answers arrived: round-trip times hold the program's own waking."""
 
-    code = "answers-unstamped"
     machine: Name

@@ -4,14 +4,13 @@ from iolab.statements.clauses import Clause
 from iolab.statements.statement import Quoted
 
 
-class SearchEnd(Clause):
+class SearchEnd(Clause, kind=True):
     """Why a search ended, or would go on."""
 
 
 class IntervalReached(SearchEnd):
     """The 95 % interval of the rate is narrow enough, and trials on either side show that it holds."""
 
-    code = "interval-reached"
     width_ratio: float
     rate_fps: float
     lower_fps: float
@@ -21,7 +20,6 @@ class IntervalReached(SearchEnd):
 class BoundsReached(SearchEnd):
     """The loads that are decided are close enough; the forwarding rate under overload is not the limit."""
 
-    code = "bounds-reached"
     lower_fps: float
     upper_fps: float
 
@@ -29,28 +27,24 @@ class BoundsReached(SearchEnd):
 class GeneratorReached(SearchEnd):
     """The generator sends no more, and all of it is forwarded."""
 
-    code = "generator-reached"
     sent_fps: float
 
 
 class HighestForwarded(SearchEnd):
     """The highest load allowed is forwarded."""
 
-    code = "highest-forwarded"
     highest_fps: float
 
 
 class LowestLost(SearchEnd):
     """The lowest load allowed loses too much."""
 
-    code = "lowest-lost"
     lowest_fps: float
 
 
 class TimeSpent(SearchEnd):
     """Another trial would exceed the time allowed; the bounds are what is known so far."""
 
-    code = "time-spent"
     spent_ns: int
     trials: int
     next_ns: int
@@ -60,20 +54,16 @@ class TimeSpent(SearchEnd):
 class TrialsWanted(SearchEnd):
     """The search is not at its end."""
 
-    code = "trials-wanted"
-
 
 class TrialsDisagree(SearchEnd):
     """So many trials did not agree."""
 
-    code = "trials-disagree"
     trials: int
 
 
 class SearchesEnded(SearchEnd):
     """Several whole searches ended, each at its rate."""
 
-    code = "searches-ended"
     searches: int
     rates_fps: tuple[float, ...]
     last: SearchEnd
@@ -83,25 +73,19 @@ class SearchesEnded(SearchEnd):
 class WidthReached(SearchEnd):
     """The bounds are as close as asked for."""
 
-    code = "width-reached"
     width_ratio: float
 
 
 class GeneratorAtItsLimit(SearchEnd):
     """The generator cannot send more."""
 
-    code = "generator-at-its-limit"
-
 
 class LibraryEnded(SearchEnd):
     """MLRsearch reached its goal."""
-
-    code = "library-ended"
 
 
 class LibraryGaveUp(SearchEnd):
     """MLRsearch gave up."""
 
-    code = "library-gave-up"
     said: Quoted
     """The library's own words."""

@@ -1,15 +1,15 @@
 """A statement: a code and its typed parameters. Stored and compared as such, put in words where it is shown."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from pathlib import Path
-from pkgutil import iter_modules
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, Unpack
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_serializer, model_validator
 
 from iolab.aliases import new_code, new_keys
+from iolab.statements.codes import MODULE_OF
 
 CODE = "code"
 """The key that tells a stored statement's code; the others are its parameters."""
@@ -18,28 +18,26 @@ Name = Annotated[str, NAME]
 """What something is called: a machine, a port, a key of the file, a kernel's or program's own word. No sentence."""
 Quoted = Annotated[str, QUOTED]
 """What a program, the kernel or a library said, or an error that no code is for: shown as it is, in no language."""
-_KINDS: dict[str, type["Statement"]] = {}
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+"""Where a word begins in the name of a class."""
 
 
 class Statement(BaseModel):
-    """What is stated. A class with a `code` is one statement, its fields are the parameters; units are in their names.
+    """What is stated. A class is one statement, its fields are the parameters; units are in their names.
 
     Stored as an object: the code and every parameter. An unknown code, a missing or an unknown parameter is an error.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     code: ClassVar[str]
-    """Short and stable, e.g. counters-disagree; one statement has it."""
+    """Short and stable, e.g. counters-disagree: the name of the class, unless the class says another. `codes.py` has
+    each one."""
 
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
-        """Make the code known.
-
-        Raises:
-            TypeError: another statement has it.
-        """
-        if CODE in cls.__dict__ and _KINDS.setdefault(cls.code, cls) is not cls:
-            raise TypeError(f"stating {cls.__name__}: {_KINDS[cls.code].__name__} has the code {cls.code}")
+    def __init_subclass__(cls, *, kind: bool = False, **options: Unpack[ConfigDict]) -> None:
+        """Give a class its code; `kind`: the class is of several statements, and none itself."""
+        super().__init_subclass__(**options)
+        if not kind and CODE not in cls.__dict__:
+            cls.code = _WORD.sub("-", cls.__name__).lower()
 
     @model_validator(mode="wrap")
     @classmethod
@@ -59,11 +57,11 @@ class Statement(BaseModel):
         return {CODE: self.code, **dict(self)}
 
 
-class Failure(Statement):
+class Failure(Statement, kind=True):
     """Why a trial failed, or is invalid."""
 
 
-class Warning(Statement):
+class Warning(Statement, kind=True):
     """Something the reader of a result must know."""
 
     comparable: ClassVar[bool] = True
@@ -72,23 +70,20 @@ class Warning(Statement):
 
 def _kind_of(code: str) -> type[Statement] | None:
     """Return the class that has a code; None: no class has it."""
-    if code not in _KINDS:
-        _load_all()
-    return _KINDS.get(code)
+    module = MODULE_OF.get(code)
+    return None if module is None else statements_of(module)[code]
 
 
 @cache
-def _load_all() -> None:
-    """Import every module of statements: a stored one may be of a class that nothing has imported yet.
-
-    A fifth of a second: only where statements are read, or listed.
-    """
-    package, _, _ = __name__.rpartition(".")
-    for module in iter_modules([str(Path(__file__).parent)], f"{package}."):
-        import_module(module.name)
-
-
-def codes(kind: type[Statement]) -> dict[str, type[Statement]]:
-    """Return the statements of a kind, by code."""
-    _load_all()
-    return {code: found for code, found in _KINDS.items() if issubclass(found, kind)}
+def statements_of(module: str) -> Mapping[str, type[Statement]]:
+    """Return the statements that a module of this package defines, by code."""
+    path = f"{__package__}.{module}"
+    every = vars(import_module(path)).values()
+    return {
+        one.code: one
+        for one in every
+        if isinstance(one, type)
+        and issubclass(one, Statement)
+        and one.__module__ == path
+        and CODE in one.__dict__
+    }

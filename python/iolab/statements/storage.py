@@ -4,14 +4,13 @@ from iolab.statements.failures import Failure
 from iolab.statements.statement import Name, Quoted, Statement
 
 
-class DiskServer(Statement):
+class DiskServer(Statement, kind=True):
     """What serves a disk: a program, or a kernel."""
 
 
 class StorageDaemon(DiskServer):
     """QEMU's storage daemon, which exports a volume through FUSE."""
 
-    code = "storage-daemon"
     volume: Name
     machine: Name
 
@@ -19,7 +18,6 @@ class StorageDaemon(DiskServer):
 class IscsiTarget(DiskServer):
     """An iSCSI target."""
 
-    code = "iscsi-target"
     volume: Name
     machine: Name
     program: Name
@@ -29,7 +27,6 @@ class IscsiTarget(DiskServer):
 class NvmeTarget(DiskServer):
     """An NVMe/TCP target of a kernel."""
 
-    code = "nvme-target"
     volume: Name
     machine: Name
 
@@ -37,7 +34,6 @@ class NvmeTarget(DiskServer):
 class NbdServer(DiskServer):
     """An NBD server."""
 
-    code = "nbd-server"
     volume: Name
     machine: Name
 
@@ -45,31 +41,26 @@ class NbdServer(DiskServer):
 class GuestKernel(DiskServer):
     """The kernel of a guest."""
 
-    code = "guest-kernel"
     machine: Name
 
 
-class Condition(Statement):
+class Condition(Statement, kind=True):
     """What was seen of a server that does not answer."""
 
 
 class ProcessStopped(Condition):
     """Its process is stopped."""
 
-    code = "process-stopped"
     pid: int
 
 
 class ProcessGone(Condition):
     """Its process has ended."""
 
-    code = "process-gone"
-
 
 class ConnectionRefused(Condition):
     """Nobody listens at its address."""
 
-    code = "connection-refused"
     ping: Name
     """What was sent, or waited for."""
 
@@ -77,7 +68,6 @@ class ConnectionRefused(Condition):
 class NoReply(Condition):
     """It did not reply in time."""
 
-    code = "no-reply"
     ping: Name
     waited_ns: int
 
@@ -85,14 +75,12 @@ class NoReply(Condition):
 class OtherProtocol(Condition):
     """What replied does not speak the protocol."""
 
-    code = "other-protocol"
     ping: Name
 
 
 class DiskServerSilent(Failure):
     """A program completed no I/O, and a server behind its disk does not answer."""
 
-    code = "disk-server-silent"
     program: Name
     machine: Name
     server: DiskServer
@@ -106,7 +94,6 @@ class DiskServerSilent(Failure):
 class DiskServerFailed(Failure):
     """A program failed, and a server behind its disk does not answer."""
 
-    code = "disk-server-failed"
     program: Name
     machine: Name
     server: DiskServer
@@ -118,7 +105,6 @@ class DiskServerFailed(Failure):
 class DiskDetached(Failure):
     """The loop device of a machine's disk is attached to nothing any more."""
 
-    code = "disk-detached"
     machine: Name
     volume: Name
     node: Name
@@ -128,7 +114,6 @@ class DiskDetached(Failure):
 class DiskReattached(Failure):
     """The loop device of a machine's disk is attached to another file than its volume."""
 
-    code = "disk-reattached"
     machine: Name
     volume: Name
     node: Name
@@ -150,7 +135,6 @@ class StoreFull(Failure):
 class DiskDataWrong(Failure):
     """A disk returned other data than were written to it."""
 
-    code = "disk-data-wrong"
     program: Name
     machine: Name
     volume: Name
@@ -160,7 +144,6 @@ class DiskDataWrong(Failure):
 class DiskIoFailed(Failure):
     """A disk answered a request with an error."""
 
-    code = "disk-io-failed"
     program: Name
     machine: Name
     volume: Name

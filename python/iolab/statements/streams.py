@@ -12,7 +12,6 @@ from iolab.statements.warnings import Warning
 class OfFlow(Clause):
     """What was seen of one of several flows."""
 
-    code = "of-flow"
     flow: Name
     clauses: tuple[Clause, ...]
 
@@ -20,7 +19,6 @@ class OfFlow(Clause):
 class ProgramWasStopped(Clause):
     """A program at an end was stopped for a while."""
 
-    code = "program-was-stopped"
     machine: Name
     stopped_ns: int
 
@@ -28,7 +26,6 @@ class ProgramWasStopped(Clause):
 class CarrierLost(Clause):
     """The carrier of a port went and came, and nothing arrived for a while."""
 
-    code = "carrier-lost"
     place: Name
     changes: int
     stood_ns: int
@@ -37,7 +34,6 @@ class CarrierLost(Clause):
 class RateReached(Clause):
     """The intended rate arrived."""
 
-    code = "rate-reached"
     received_bps: float
     intended_bps: float
 
@@ -45,7 +41,6 @@ class RateReached(Clause):
 class ShaperLetThrough(Clause):
     """A shaper passed so much, and held packets back."""
 
-    code = "shaper-let-through"
     shaper: Name
     place: Name
     passed_bps: float
@@ -56,14 +51,12 @@ class ShaperLetThrough(Clause):
 class ShaperRate(Clause):
     """The rate of the shaper."""
 
-    code = "shaper-rate"
     rate_bps: float
 
 
 class LineFull(Clause):
     """A link of known rate was full."""
 
-    code = "line-full"
     place: Name
     passed_bps: float
     line_bps: float
@@ -72,7 +65,6 @@ class LineFull(Clause):
 class ShaperBurst(Clause):
     """Before its rate a shaper let a burst through faster."""
 
-    code = "shaper-burst"
     burst_bps: float
     until_ns: int
 
@@ -80,14 +72,12 @@ class ShaperBurst(Clause):
 class OnWayBack(Clause):
     """The place is on the path of the acknowledgements."""
 
-    code = "on-way-back"
     place: Name
 
 
 class TraceCapacity(Clause):
     """What a line that follows a trace could carry while the stream ran, and what it carried."""
 
-    code = "trace-capacity"
     place: Name
     used_bytes: int
     capacity_bytes: int
@@ -96,7 +86,6 @@ class TraceCapacity(Clause):
 class StandingQueue(Clause):
     """Packets waited in a queue all the time: the round-trip time was that much above its minimum."""
 
-    code = "standing-queue"
     rtt_ns: int
     least_rtt_ns: int
 
@@ -104,7 +93,6 @@ class StandingQueue(Clause):
 class WireLost(Clause):
     """Which share of its frames an emulated path lost."""
 
-    code = "wire-lost"
     link: Name
     lost_frames: int
     offered_frames: int
@@ -113,7 +101,6 @@ class WireLost(Clause):
 class DatagramsInFragments(Clause):
     """Datagrams larger than the MTU: one lost fragment loses the whole datagram."""
 
-    code = "datagrams-in-fragments"
     fragments: int
     """Packets of each datagram."""
     incomplete: int
@@ -123,7 +110,6 @@ class DatagramsInFragments(Clause):
 class DatagramsDropped(Clause):
     """Lost datagrams were dropped at one place."""
 
-    code = "datagrams-dropped"
     dropped: int
     lost: int
     place: Place
@@ -133,7 +119,6 @@ class DatagramsDropped(Clause):
 class SegmentsDropped(Clause):
     """Packets were dropped at one place, and TCP sent segments again."""
 
-    code = "segments-dropped"
     dropped: int
     retransmits: int
     place: Place
@@ -143,7 +128,6 @@ class SegmentsDropped(Clause):
 class ProgramRan(Clause):
     """How much of the time the busiest thread of a program ran, and waited for a CPU."""
 
-    code = "program-ran"
     machine: Name
     busy_ratio: float
     wait_ratio: float
@@ -152,7 +136,6 @@ class ProgramRan(Clause):
 class SameCpu(Clause):
     """Two programs were on the same CPU most of the time."""
 
-    code = "same-cpu"
     machine: Name
     other: Name
 
@@ -160,14 +143,12 @@ class SameCpu(Clause):
 class StrangersRan(Clause):
     """Programs that are not of the trial had so many CPUs."""
 
-    code = "strangers-ran"
     cpus: float
 
 
 class WorkerRan(Clause):
     """How much of the time a thread of the kernel, or of a hypervisor, ran."""
 
-    code = "worker-ran"
     thread: Name
     busy_ratio: float
 
@@ -175,7 +156,6 @@ class WorkerRan(Clause):
 class ReceiverWindow(Clause):
     """The receiver's window kept the sender back."""
 
-    code = "receiver-window"
     window_bytes: int
     rtt_ns: int
     limited_ratio: float
@@ -184,7 +164,6 @@ class ReceiverWindow(Clause):
 class SendBuffer(Clause):
     """The send buffer was too small for what congestion and receiver allowed."""
 
-    code = "send-buffer"
     buffer_bytes: int
     window_bytes: int
     rtt_ns: int
@@ -193,7 +172,6 @@ class SendBuffer(Clause):
 class DatagramsLost(Clause):
     """Datagrams were lost; no counter tells where."""
 
-    code = "datagrams-lost"
     lost: int
     sent: int
 
@@ -201,14 +179,12 @@ class DatagramsLost(Clause):
 class SegmentsLost(Clause):
     """Segments were sent again; no counter tells where they were lost."""
 
-    code = "segments-lost"
     retransmits: int
 
 
 class CongestionWindow(Clause):
     """The congestion window, and what it lets through."""
 
-    code = "congestion-window"
     window_bytes: int
     congestion: Name
     """What controls congestion, such as cubic."""
@@ -219,7 +195,6 @@ class CongestionWindow(Clause):
 class AllCpusBusy(Clause):
     """Every CPU of a computer was busy."""
 
-    code = "all-cpus-busy"
     host: Computer
     cpus: int
     busy_ratio: float
@@ -228,7 +203,6 @@ class AllCpusBusy(Clause):
 class NothingFound(Clause):
     """No figure says why so much arrived, and no more."""
 
-    code = "nothing-found"
     received_bps: float
 
 
@@ -238,41 +212,33 @@ class NothingFound(Clause):
 class Limited(Statement):
     """A limit of a flow, at no place in particular."""
 
-    code = "limited"
     limit: Name
 
 
 class LimitedAt(Limited):
     """A limit of a flow, and where."""
 
-    code = "limited-at"
     place: Place
 
 
 class OtherFlows(Doubt):
     """Other flows of the trial were limited by something else."""
 
-    code = "other-flows"
     limits: tuple[Limited, ...]
 
 
 class NearlyBusy(Doubt):
     """A thread ran or waited for nearly all of the time, and no more."""
 
-    code = "nearly-busy"
     ready_ratio: float
 
 
 class WindowOfSecond(Doubt):
     """The window is read once a second, and may still have grown."""
 
-    code = "window-of-second"
-
 
 class NoSingleThread(Doubt):
     """No single thread had all of its time."""
-
-    code = "no-single-thread"
 
 
 # Disturbances -----------------------------------------------------------------------------------------------
@@ -281,7 +247,6 @@ class NoSingleThread(Doubt):
 class ProgramStopped(Warning):
     """A program at an end was stopped for a while."""
 
-    code = "program-stopped"
     machine: Name
     stopped_ns: int
 
@@ -289,7 +254,6 @@ class ProgramStopped(Warning):
 class CarrierChange(Statement):
     """How often the carrier of a port came or went."""
 
-    code = "carrier-change"
     place: Name
     changes: int
 
@@ -297,7 +261,6 @@ class CarrierChange(Statement):
 class LinkWentDown(Warning):
     """The carrier changed at ports on the way."""
 
-    code = "link-went-down"
     ports: tuple[CarrierChange, ...]
     stood_ns: int
 
@@ -305,7 +268,6 @@ class LinkWentDown(Warning):
 class ProgramsShareCpu(Warning):
     """The programs of both ends are kept on one CPU."""
 
-    code = "programs-share-cpu"
     machine: Name
     other: Name
     cpu: int
@@ -316,7 +278,6 @@ class ProgramsShareCpu(Warning):
 class CpuTaken(Warning):
     """A program waited for a CPU that programs had which are not of the trial."""
 
-    code = "cpu-taken"
     machine: Name
     wait_ratio: float
     cpus: float
@@ -325,7 +286,6 @@ class CpuTaken(Warning):
 class CpuWithheld(Warning):
     """A hypervisor withheld a CPU."""
 
-    code = "cpu-withheld"
     host: Computer
     cpu: int
     steal_ratio: float
@@ -334,7 +294,6 @@ class CpuWithheld(Warning):
 class KernelStoodStill(Warning):
     """The counters of a computer could not be read for a while."""
 
-    code = "kernel-stood-still"
     host: Computer
     gap_ns: int
 
@@ -342,7 +301,6 @@ class KernelStoodStill(Warning):
 class ShapeNotHeld(Warning):
     """More payload went by a shaped port than its rate lets through."""
 
-    code = "shape-not-held"
     place: Name
     passed_bps: float
     rate_bps: float
@@ -351,7 +309,6 @@ class ShapeNotHeld(Warning):
 class ForeignTraffic(Warning):
     """Other traffic went by a port."""
 
-    code = "foreign-traffic"
     place: Name
     foreign_bps: float
 
@@ -359,7 +316,6 @@ class ForeignTraffic(Warning):
 class LevelChanged(Warning):
     """The rate of a flow went from one level to another: the mean is of neither."""
 
-    code = "level-changed"
     flow: Name
     before_bps: float
     after_bps: float
@@ -371,6 +327,5 @@ class LevelChanged(Warning):
 class StreamStoodStill(Warning):
     """Nothing arrived for a while, and no counter says why."""
 
-    code = "stream-stood-still"
     flow: Name
     stood_ns: int

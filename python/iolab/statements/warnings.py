@@ -15,14 +15,12 @@ from iolab.statements.statement import Warning as Warning  # noqa: PLC0414  # it
 class Emulated(Warning):
     """Machines ran under emulation: the figures are functional, not performance."""
 
-    code = "emulated"
     machines: tuple[Name, ...]
 
 
 class AcceleratorUnknown(Warning):
     """A guest was emulated though no boot showed that KVM does not work: the boot ran out of time."""
 
-    code = "accelerator-unknown"
     machine: Name
     said: Quoted
 
@@ -30,7 +28,6 @@ class AcceleratorUnknown(Warning):
 class CongestionDiffers(Warning):
     """Another congestion control than the one asked for did the work, as the kernel told it."""
 
-    code = "congestion-differs"
     comparable: ClassVar[bool] = False
     machine: Name
     asked: Name
@@ -40,21 +37,18 @@ class CongestionDiffers(Warning):
 class Polling(Warning):
     """A CPU is busy for each card that a switch in user space carries, though no frames come."""
 
-    code = "polling"
     cards: tuple[Name, ...]
 
 
 class CpuShared(Warning):
     """Parts of the trial shared a CPU."""
 
-    code = "cpu-shared"
     shared: tuple[Sharing, ...]
 
 
 class SlowPort(Statement):
     """A port that is not reached by the fastest path."""
 
-    code = "slow-port"
     port: Name
     path: Name
     reasons: tuple[PathReason, ...]
@@ -63,14 +57,12 @@ class SlowPort(Statement):
 class SlowerPath(Warning):
     """Ports are not reached by the fastest path."""
 
-    code = "slower-path"
     ports: tuple[SlowPort, ...]
 
 
 class UnexplainedFrames(Warning):
     """No counter accounts for some frames."""
 
-    code = "unexplained-frames"
     frames: int
     open_trials: int
     trials: int
@@ -79,7 +71,6 @@ class UnexplainedFrames(Warning):
 class HostPerturbed(Warning):
     """Load trials lost frames while the host was disturbed."""
 
-    code = "host-perturbed"
     disturbed_trials: int
     trials: int
     last: tuple[Clause, ...]
@@ -89,13 +80,10 @@ class HostPerturbed(Warning):
 class SenderAtItsLimit(Clause):
     """The sender could not send more."""
 
-    code = "sender-at-its-limit"
-
 
 class LoadShort(Warning):
     """Loads were not offered as asked for."""
 
-    code = "load-short"
     short_loads: int
     loads: int
     offered_fps: float
@@ -106,7 +94,6 @@ class LoadShort(Warning):
 class LatencyDisturbed(Warning):
     """Threads of the instrument were held up: high percentiles of latency may be the instrument's."""
 
-    code = "latency-disturbed"
     held_ns: int
     duration_ns: int
     held_loads: int
@@ -116,7 +103,6 @@ class LatencyDisturbed(Warning):
 class SenderKeptCpu(Warning):
     """Programs that are not of the trial may have waited for the CPU of a sender that waits awake."""
 
-    code = "sender-kept-cpu"
     port: Name
     """Of the sender."""
     cpu: int
@@ -132,14 +118,12 @@ class SenderKeptCpu(Warning):
 class DamagedFrames(Warning):
     """Frames arrived with other contents than they were sent with."""
 
-    code = "damaged-frames"
     frames: int
 
 
 class OtherTraffic(Warning):
     """Frames of other traffic came along the way."""
 
-    code = "other-traffic"
     foreign_frames: int
     offered_frames: int
 
@@ -147,7 +131,6 @@ class OtherTraffic(Warning):
 class Unstamped(Warning):
     """Frames had no room for the stamp: they were counted where they arrived, and no more is known of them."""
 
-    code = "unstamped"
     unstamped_frames: int
     offered_frames: int
 
@@ -155,7 +138,6 @@ class Unstamped(Warning):
 class FramesLeftOut(Warning):
     """Frames of a recording were not sent: they are no IP, or about neighbours."""
 
-    code = "frames-left-out"
     left_out_frames: int
     recorded_frames: int
 
@@ -163,7 +145,6 @@ class FramesLeftOut(Warning):
 class TimesWentBack(Warning):
     """Times of a recording went back: such frames were sent as if at the time of those before them."""
 
-    code = "times-went-back"
     back_frames: int
     recorded_frames: int
 
@@ -171,7 +152,6 @@ class TimesWentBack(Warning):
 class RecordingEnded(Warning):
     """A recording ended before the trial did."""
 
-    code = "recording-ended"
     sent_frames: int
     loops: int
 
@@ -187,24 +167,20 @@ class PassedShaper(Statement):
 class ShapeBypassed(Warning):
     """Frames did not pass shapers of the lab."""
 
-    code = "shape-bypassed"
     shapers: tuple[PassedShaper, ...]
 
 
-class More(Statement):
+class More(Statement, kind=True):
     """What would send more."""
 
 
 class MoreSenders(More):
     """More threads that send."""
 
-    code = "more-senders"
-
 
 class MoreByLiveFrames(More):
     """BPF live frames in bursts."""
 
-    code = "more-by-live-frames"
     live_fps: float
     now_fps: float
 
@@ -212,7 +188,6 @@ class MoreByLiveFrames(More):
 class GeneratorLimited(Warning):
     """The generator was the limit of a search: the rate is a lower bound."""
 
-    code = "generator-limited"
     ended: SearchEnd
     more: More
 
@@ -220,14 +195,12 @@ class GeneratorLimited(Warning):
 class LineLimited(Warning):
     """The line was the limit of a search: the rate is a lower bound."""
 
-    code = "line-limited"
     ended: SearchEnd
 
 
 class StepsAboveLine(Warning):
     """Steps of a load curve are above the line, and were run at the line's rate."""
 
-    code = "steps-above-line"
     steps: int
     from_ratio: float
 
@@ -235,35 +208,30 @@ class StepsAboveLine(Warning):
 class NothingPassed(Warning):
     """Even the lowest load lost too much."""
 
-    code = "nothing-passed"
     ended: SearchEnd
 
 
 class SearchPartial(Warning):
     """The search was not finished: its bounds are what is known."""
 
-    code = "search-partial"
     ended: SearchEnd
 
 
 class CurvePartial(Warning):
     """The search for the rate of a load curve was not finished: 100 % is the highest rate forwarded with any loss."""
 
-    code = "curve-partial"
     ended: SearchEnd
 
 
 class SearchDisturbed(Warning):
     """Loads were only seen while the host was disturbed, in every re-run."""
 
-    code = "search-disturbed"
     loads: int
 
 
 class QueueTookUp(Warning):
     """The rate is more than the device forwards without end: a queue took the rest up."""
 
-    code = "queue-took-up"
     sustained_fps: float
     burst_frames: int
 
@@ -271,7 +239,6 @@ class QueueTookUp(Warning):
 class DeviceChanged(Warning):
     """The same load fared otherwise at the end of a search than at first."""
 
-    code = "device-changed"
     load_fps: float
     earlier_ratio: float
     """Part of the load that was forwarded at first, the mean of trials."""
@@ -282,7 +249,6 @@ class DeviceChanged(Warning):
 class QueuesUneven(Warning):
     """Some receive queues of a card took less than their share of the frames."""
 
-    code = "queues-uneven"
     card: Name
     queues: int
     even_queues: int
@@ -293,7 +259,6 @@ class QueuesUneven(Warning):
 class ReadingsDropped(Warning):
     """A kernel's agent kept the newest readings of the trial only: there were more than it keeps."""
 
-    code = "readings-dropped"
     host: Computer
     dropped: int
     kept: int
@@ -302,7 +267,6 @@ class ReadingsDropped(Warning):
 class ConnectionsDropped(Warning):
     """A kernel's agent kept the newest readings of the TCP connections only: there were more than it keeps."""
 
-    code = "connections-dropped"
     host: Computer
     dropped: int
     kept: int
@@ -311,7 +275,6 @@ class ConnectionsDropped(Warning):
 class SenderShort(Warning):
     """A sender did not reach the intended rate."""
 
-    code = "sender-short"
     machine: Name
     sent_bps: float
     intended_bps: float
@@ -320,36 +283,28 @@ class SenderShort(Warning):
 class CountersMissing(Warning):
     """The counters of a port could not be read."""
 
-    code = "counters-missing"
     place: Name
 
 
-class Disagreement(Statement):
+class Disagreement(Statement, kind=True):
     """Why an interface and a program may count differently."""
 
 
 class SegmentsTwice(Disagreement):
     """TCP: segments were sent twice, or lay unread in the socket at the end."""
 
-    code = "segments-twice"
-
 
 class DatagramsUnread(Disagreement):
     """UDP: datagrams were lost in the receiver's socket."""
-
-    code = "datagrams-unread"
 
 
 class AnotherPath(Disagreement):
     """The program read more than the interface counted."""
 
-    code = "another-path"
-
 
 class CountersDisagree(Warning):
     """An interface counted over 1 % more or less than its flows delivered."""
 
-    code = "counters-disagree"
     place: Name
     counted_bytes: int
     delivered_bytes: int
@@ -360,7 +315,6 @@ class CountersDisagree(Warning):
 class HostUnready(Warning):
     """A computer of the lab is not ready to be measured on."""
 
-    code = "host-unready"
     host: Computer
     concerns: tuple[Concern, ...]
 
@@ -368,7 +322,6 @@ class HostUnready(Warning):
 class DiskUnsteady(Warning):
     """A disk that did not become steady within the rounds that it was given."""
 
-    code = "disk-unsteady"
     comparable = False
     rounds: int
     spread_ratio: float
@@ -380,7 +333,6 @@ class DiskUnsteady(Warning):
 class DiskLoadShort(Warning):
     """Fewer reads and writes were begun than were offered."""
 
-    code = "disk-load-short"
     offered_per_s: int
     reached_per_s: int
 
@@ -388,6 +340,5 @@ class DiskLoadShort(Warning):
 class CacheUnknown(Warning):
     """Caches on the way of a disk trial were not shown to be as declared."""
 
-    code = "cache-unknown"
     comparable = False
     layers: tuple[CacheLayer, ...]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from benches.faults.planted_cases import CASES, Grade, all_cases, read_case, score
+from tests.stated import codes
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
@@ -11,7 +12,6 @@ from iolab.experiment.port_ref import PortRef
 from iolab.record.verdict import Limit
 from iolab.statements.clauses import Clause
 from iolab.statements.drop_reasons import DropReason
-from iolab.statements.statement import codes
 from iolab.statements.warnings import Warning
 
 NAMES = sorted(path.name for path in CASES.glob("*.yaml"))

@@ -1,7 +1,8 @@
 """Every statement has a sentence in every language, and is read back as it was stored."""
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pkgutil import iter_modules
 from string import Formatter
 from types import UnionType
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from pydantic import ValidationError
+from tests.stated import codes
 from tests.unit.store.drawn import RECORDS
 
 import iolab.statements
@@ -17,14 +19,19 @@ from iolab.record.verdict import Limit, Verdict
 from iolab.report.words import LANGUAGES, words_of
 from iolab.report.words.say import Sentences
 from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
+from iolab.statements.codes import MODULE_OF
 from iolab.statements.doubts import OthersOnCpu
 from iolab.statements.places import AtPort
-from iolab.statements.statement import NAME, QUOTED, Name, Statement, codes
+from iolab.statements.statement import NAME, QUOTED, Name, Statement, statements_of
 from iolab.statements.warnings import SenderShort, Warning
 
-for module in iter_modules(iolab.statements.__path__, "iolab.statements."):
-    import_module(module.name)
 ALL = codes(Statement)
+READ_ONE = """
+import sys
+from iolab.statements.statement import Statement
+Statement.model_validate({"code": "at-port", "port": "a.p"})
+print(*(name for name in sys.modules if name.startswith("iolab.statements.")))
+"""
 
 
 def made(kind: Any) -> Any:
@@ -168,7 +175,21 @@ def test_statements_within_statements_keep_their_kind() -> None:
         Clause.model_validate({"code": "cpu-busy", "busy_ratio": 0.98, "cpu": {"code": "place-unknown"}})
 
 
-def test_two_statements_cannot_have_one_code() -> None:
-    """Else a stored one could be either."""
-    with pytest.raises(TypeError, match="LostAt has the code lost-at"):
-        type("Another", (Clause,), {"code": LostAt.code})
+@pytest.mark.parametrize("module", [one.name for one in iter_modules(iolab.statements.__path__)])
+def test_the_table_of_codes_has_every_statement_of_a_module(module: str) -> None:
+    """Once: a record names the code, and the table says which module has its class."""
+    assert sorted(statements_of(module)) == sorted(code for code, of in MODULE_OF.items() if of == module)
+
+
+def test_a_code_is_the_name_of_its_class_unless_the_class_says_another() -> None:
+    """A kind of statements has none."""
+    assert (LostAt.code, OwnCpu.code) == ("lost-at", "cpu")
+    assert not hasattr(Clause, "code")
+
+
+def test_only_the_module_of_a_stored_code_is_loaded() -> None:
+    """Reading one record does not import the others."""
+    argv = [sys.executable, "-c", READ_ONE]
+    found = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+    assert "iolab.statements.places" in found
+    assert "iolab.statements.examined" not in found

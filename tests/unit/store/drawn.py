@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import numpy as np
 from hypothesis import strategies as st
+from tests.stated import codes
 
 import iolab.record
 import iolab.statements
@@ -18,7 +19,7 @@ from iolab.record.metric import Heads, Metric, Metrics
 from iolab.record.search import Goal
 from iolab.record.series import Over, Series
 from iolab.record.trial import TrialResult
-from iolab.statements.statement import Statement, codes
+from iolab.statements.statement import Statement
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 texts = st.none() | st.text(max_size=8)
