@@ -27,7 +27,7 @@ from iolab.statements.storage import (
     IscsiTarget,
     ProcessGone,
     ProcessStopped,
-    StorageDaemon,
+    VolumeServer,
 )
 from iolab.trial.disk.measure import measure_disk
 from iolab.trial.disk.run_on_disk import Patience
@@ -132,7 +132,7 @@ def bench(unchanged_host: None) -> Iterator[Bench]:
                 subprocess.run(["kill", "-KILL", str(pid)], check=False)
 
 
-DAEMON = StorageDaemon(volume="vanishing", machine="pc2")
+DAEMON = VolumeServer(code="storage-daemon", volume="vanishing", machine="pc2")
 
 
 def test_a_target_that_is_stopped_in_mid_write_is_named_and_the_next_trial_measures(bench: Bench) -> None:

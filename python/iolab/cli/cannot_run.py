@@ -4,7 +4,13 @@ from iolab.cli.console import sentence
 from iolab.lab.needs.need import package_of
 from iolab.plan.types import Plan, Unsupported, UnsupportedCells
 from iolab.statements.computers import Computer
-from iolab.statements.lacks import IscsiDriverAbsent, Lack, ProgramAbsent, SeveralLacks, SwitchAbsent
+from iolab.statements.lacks import (
+    Lack,
+    PlainHostLack,
+    ProgramAbsent,
+    ProgramLack,
+    SeveralLacks,
+)
 
 ISCSI_DRIVER = "qemu-block-extra"
 """Debian package of QEMU's iSCSI driver."""
@@ -26,9 +32,9 @@ def install_lines(plan: Plan) -> list[str]:
             match lack:
                 case ProgramAbsent():
                     found.setdefault(lack.host, {})[lack.package] = None
-                case SwitchAbsent():
+                case ProgramLack(code="switch-absent"):
                     found.setdefault(lack.host, {})[package_of(lack.program)] = None
-                case IscsiDriverAbsent():
+                case PlainHostLack(code="iscsi-driver-absent"):
                     found.setdefault(lack.host, {})[ISCSI_DRIVER] = None
     return [
         f"  what is not installed on {sentence(host)}: sudo apt-get install {' '.join(sorted(packages))}"

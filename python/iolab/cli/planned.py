@@ -20,7 +20,7 @@ from iolab.statements.computers import ThisComputer
 from iolab.statements.lacks import (
     ImageAbsent,
     Lack,
-    NewerQemuAbsent,
+    PlainHostLack,
 )
 
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
@@ -63,6 +63,9 @@ def to_build(plan: Plan) -> tuple[str, ...]:
 
 def _built_for(lack: Lack) -> str | None:
     """Return what has to be built to meet a need; None: building does not help."""
-    if isinstance(lack, ImageAbsent):
-        return lack.image
-    return QEMU if isinstance(lack, NewerQemuAbsent) and isinstance(lack.host, ThisComputer) else None
+    match lack:
+        case ImageAbsent():
+            return lack.image
+        case PlainHostLack(code="newer-qemu-absent", host=ThisComputer()):
+            return QEMU
+    return None

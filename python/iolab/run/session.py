@@ -38,9 +38,7 @@ from iolab.statements.failures import (
     AgentWasLost,
     Difference,
     Failure,
-    LabDifferedAfter,
-    LabDifferedBefore,
-    LabDiffers,
+    LabDiffered,
     LabWasLost,
     OtherFailure,
     SeveralFailures,
@@ -209,7 +207,9 @@ class Session:
             wrong = [] if self._stands(planned.resources) else self._settled_mismatches()
             if wrong:
                 outcome = replace(
-                    outcome, status=Status.INVALID, reason=LabDifferedBefore(found=tuple(wrong))
+                    outcome,
+                    status=Status.INVALID,
+                    reason=LabDiffered(code="lab-differed-before", found=tuple(wrong)),
                 )
             else:
                 measured = self._measure(setup, turn, planned.placement)
@@ -218,7 +218,9 @@ class Session:
                 self._stood = None if wrong else (planned.resources, self._clock.now_ns())
                 if wrong:
                     outcome = replace(
-                        outcome, status=Status.INVALID, reason=LabDifferedAfter(found=tuple(wrong))
+                        outcome,
+                        status=Status.INVALID,
+                        reason=LabDiffered(code="lab-differed-after", found=tuple(wrong)),
                     )
             if wrong:
                 self._lab.take_down()  # what somebody else changed is made again for the next trial
@@ -286,7 +288,7 @@ class Session:
         if not wrong:
             return ()
         self._lab.take_down()
-        return (LabDiffers(found=tuple(wrong)),)
+        return (LabDiffered(code="lab-differs", found=tuple(wrong)),)
 
     def _stands(self, resources: tuple[Resource, ...]) -> bool:
         """Tell whether the same lab was read back a moment ago, at the end of a trial, and was as applied."""

@@ -1,5 +1,7 @@
 """Caches on the way from a disk program to its volume. Types only."""
 
+from typing import Literal
+
 from iolab.statements.statement import Name, Statement
 
 
@@ -13,19 +15,12 @@ class ProgramCache(CacheLayer):
     machine: Name
 
 
-class DoorCache(CacheLayer):
-    """Of the file by which a storage daemon shows a volume to the kernel."""
+class VolumeCache(CacheLayer):
+    """Of a file of a volume."""
 
-    volume: Name
-
-
-class StoreCache(CacheLayer):
-    """Of the volume's own file."""
-
-    volume: Name
-
-
-class TargetCache(CacheLayer):
-    """Of the volume's file at the target."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "door-cache",  # Of the file by which a storage daemon shows a volume to the kernel
+        "store-cache",  # Of the volume's own file
+        "target-cache",  # Of the volume's file at the target
+    ]
     volume: Name

@@ -1,5 +1,7 @@
 """Why a measure cannot be done in a cell anywhere: choices that do not go together. Types only."""
 
+from typing import Literal
+
 from iolab.statements.lacks import PartLack
 from iolab.statements.statement import Name
 
@@ -27,9 +29,15 @@ class InstalledOnGuest(Clash):
     parent: Name
 
 
-class NamespaceHasNoCard(Clash):
-    """A namespace has no card to be split."""
+class ClashAtMachine(Clash):
+    """A clash at a machine."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "namespace-has-no-card",  # A namespace has no card to be split
+        "function-gets-own-frames",  # A virtual function gets no frame to another address
+        "host-without-card",  # A host has no card in the lab
+        "guest-without-card",  # No card carries a guest's frames
+    ]
     machine: Name
 
 
@@ -47,64 +55,38 @@ class FunctionsTooMany(Clash):
     most: int
 
 
-class FunctionGetsOwnFrames(Clash):
-    """A virtual function gets no frame to another address."""
+class PlainClash(Clash):
+    """A clash that its code says whole."""
 
-    machine: Name
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "xen-bus-fixed",  # A Xen domain has a bus of its own
+        "bus-without-guest",  # Only a guest has disks on a bus
+        "disk-cache-without-qemu",  # Only QEMU has a cache to choose
+        "throttle-without-qemu",  # QEMU slows disks down
+        "kernel-initiator-in-namespace",  # A kernel's initiator is of the whole kernel
+        "hypervisor-without-address",  # A hypervisor logs in from the address of its guest's parent, and is QEMU
+        "export-without-way",  # An exported volume is reached by its protocol alone
+        "export-without-machine",  # An export needs a machine with an address
+        "params-without-export",  # Nobody logs in to a volume that is not exported
+        "xen-threads-fixed",  # Threads of Dom0's kernel carry a domain's frames
+        "image-qemu-old",  # The QEMU in guest images lacks the card
+        "leads-elsewhere",  # A link does not lead to a machine's children
+        "xen-ring-fixed",  # Rings of Xen are one page
+        "join-without-wire",  # An emulated path joins two taps, or two bridges, by itself
+        "pair-of-two",  # A veth pair has two ends, which are namespaces or hosts
+        "vlan-on-ipvlan",  # An ipvlan carries no VLAN
+    ]
 
 
-class XenBusFixed(Clash):
-    """A Xen domain has a bus of its own."""
+class ClashOfWay(Clash):
+    """A clash of the way to a disk."""
 
-
-class BusWithoutGuest(Clash):
-    """Only a guest has disks on a bus."""
-
-
-class DiskCacheWithoutQemu(Clash):
-    """Only QEMU has a cache to choose."""
-
-
-class ThrottleWithoutQemu(Clash):
-    """QEMU slows disks down."""
-
-
-class DiskWayForOthers(Clash):
-    """A guest has a hypervisor, and others a storage daemon, that speaks for them."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "disk-way-for-others",  # A guest has a hypervisor, and others a storage daemon, that speaks for them
+        "initiator-without-export",  # Kernels and hypervisors log in to exported volumes
+        "no-nvme-initiator",  # NVMe/TCP is spoken by kernels alone
+    ]
     via: Name
-
-
-class InitiatorWithoutExport(Clash):
-    """Kernels and hypervisors log in to exported volumes."""
-
-    via: Name
-
-
-class KernelInitiatorInNamespace(Clash):
-    """A kernel's initiator is of the whole kernel."""
-
-
-class NoNvmeInitiator(Clash):
-    """NVMe/TCP is spoken by kernels alone."""
-
-    via: Name
-
-
-class HypervisorWithoutAddress(Clash):
-    """A hypervisor logs in from the address of its guest's parent, and is QEMU."""
-
-
-class ExportWithoutWay(Clash):
-    """An exported volume is reached by its protocol alone."""
-
-
-class ExportWithoutMachine(Clash):
-    """An export needs a machine with an address."""
-
-
-class ParamsWithoutExport(Clash):
-    """Nobody logs in to a volume that is not exported."""
 
 
 class IdePortsTooFew(Clash):
@@ -123,10 +105,6 @@ class ImageWithoutEngine(Clash):
     """An image that does."""
 
 
-class XenThreadsFixed(Clash):
-    """Threads of Dom0's kernel carry a domain's frames."""
-
-
 class ParentMemoryShort(Clash):
     """A parent that is a guest has less memory."""
 
@@ -142,10 +120,6 @@ class ParentCpuAbsent(Clash):
     cpus: int
 
 
-class ImageQemuOld(Clash):
-    """The QEMU in guest images lacks the card."""
-
-
 class SwitchFinishesNothing(Clash):
     """A switch in user space passes no unfinished frames on."""
 
@@ -157,18 +131,6 @@ class SwitchMtuSmall(Clash):
     """A switch in user space carries smaller frames."""
 
     most_bytes: int
-
-
-class HostWithoutCard(Clash):
-    """A host has no card in the lab."""
-
-    machine: Name
-
-
-class GuestWithoutCard(Clash):
-    """No card carries a guest's frames."""
-
-    machine: Name
 
 
 class QueuesTooFew(Clash):
@@ -195,19 +157,14 @@ class MacvtapGetsOwnFrames(Clash):
     """The port that it shares."""
 
 
-class LeadsElsewhere(Clash):
-    """A link does not lead to a machine's children."""
+class ClashAtPorts(Clash):
+    """A clash at several ports."""
 
-
-class MacvtapFinishesNothing(Clash):
-    """A macvtap sends nothing for the stack."""
-
-    ports: tuple[Name, ...]
-
-
-class XenChecksumFixed(Clash):
-    """A domain's driver always leaves checksums to others."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "macvtap-finishes-nothing",  # A macvtap sends nothing for the stack
+        "xen-checksum-fixed",  # A domain's driver always leaves checksums to others
+        "shared-by-namespaces",  # Only namespaces have ports that share an interface
+    ]
     ports: tuple[Name, ...]
 
 
@@ -215,10 +172,6 @@ class OneQueue(Clash):
     """A card has one queue."""
 
     card: Name
-
-
-class XenRingFixed(Clash):
-    """Rings of Xen are one page."""
 
 
 class DriverRingFixed(Clash):
@@ -237,24 +190,15 @@ class RingSizeAbsent(Clash):
     present: tuple[int, ...]
 
 
-class JoinWithoutWire(Clash):
-    """An emulated path joins two taps, or two bridges, by itself."""
+class ClashAtPort(Clash):
+    """A clash at a port."""
 
-
-class PairOfTwo(Clash):
-    """A veth pair has two ends, which are namespaces or hosts."""
-
-
-class CardsOnPort(Clash):
-    """Cards of guests that are on their parent's port itself are on no bridge."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "cards-on-port",  # Cards of guests that are on their parent's port itself are on no bridge
+        "join-on-bridged-port",  # A port that is on a bridge can be shared by nothing
+        "l3-on-port",  # Nobody outside finds an ipvlan that answers no ARP
+    ]
     port: Name
-
-
-class SharedByNamespaces(Clash):
-    """Only namespaces have ports that share an interface."""
-
-    ports: tuple[Name, ...]
 
 
 class JoinGivesOwnFrames(Clash):
@@ -262,22 +206,6 @@ class JoinGivesOwnFrames(Clash):
 
     port: Name
     forward: Name
-
-
-class VlanOnIpvlan(Clash):
-    """An ipvlan carries no VLAN."""
-
-
-class JoinOnBridgedPort(Clash):
-    """A port that is on a bridge can be shared by nothing."""
-
-    port: Name
-
-
-class L3OnPort(Clash):
-    """Nobody outside finds an ipvlan that answers no ARP."""
-
-    port: Name
 
 
 class TunnelMtuLarge(Clash):

@@ -1,5 +1,7 @@
 """What verdicts are made of: clauses that say what was seen of a trial. Types only."""
 
+from typing import Literal
+
 from iolab.statements.drop_reasons import DropReason
 from iolab.statements.places import Place
 from iolab.statements.statement import Name, Statement
@@ -13,17 +15,13 @@ class Disturbance(Clause, kind=True):
     """What disturbed the host during a trial."""
 
 
-class SenderHeldUp(Disturbance):
-    """The thread of a sender was not run for 1 ms or more."""
+class HeldUp(Disturbance):
+    """A thread of the instrument was not run for 1 ms or more."""
 
-    port: Name
-    times: int
-    longest_ns: int
-
-
-class ReceiverHeldUp(Disturbance):
-    """The thread of a receiver was not run for 1 ms or more."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "sender-held-up",  # The thread of a sender was not run for 1 ms or more
+        "receiver-held-up",  # The thread of a receiver was not run for 1 ms or more
+    ]
     port: Name
     times: int
     longest_ns: int

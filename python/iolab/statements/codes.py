@@ -82,20 +82,21 @@ _CODES = {
         path-rates paths-uncompared receiver-at threads-unplaced
     """,
     "lacks": """
-        coalescing-absent coalescing-fixed congestion-unknown control-interface cpu-absent frequency-fixed
-        governor-absent image-absent image-not-installed image-without-module image-without-package
-        image-without-program interface-absent interfaces-absent iscsi-driver-absent macvtap-not-allowed
-        memory-short module-absent module-in-guest module-in-guests name-taken named-program-absent
-        network-in-use newer-qemu-absent other-architecture pause-absent program-absent program-not-asked-for
-        root-needed setting-not-permitted several-lacks site-end site-has-ends site-has-place site-lacks-cable
-        site-refuses site-sets-nothing switch-absent turbo-fixed whole-kernel xen-absent
+        capabilities-absent coalescing-absent coalescing-fixed congestion-unknown control-interface cpu-absent
+        frequency-fixed governor-absent image-absent image-not-installed image-without-module
+        image-without-package image-without-program interface-absent interfaces-absent iscsi-driver-absent
+        macvtap-not-allowed memory-short module-absent module-in-guest module-in-guests name-taken
+        named-program-absent network-in-use newer-qemu-absent other-architecture pause-absent program-absent
+        program-not-asked-for root-needed setting-not-permitted several-lacks site-end site-has-ends
+        site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
+        user-namespaces-refused whole-kernel xen-absent
     """,
     "mtus": "link-mtu segment-mtus-differ",
     "notes": """
         bounds-left-out effect-differs effects-aliased effects-not-fitted experiment-edited fact-differs
         host-stolen-time last-line-cut many-retransmits methods-differ methods-mixed methods-raised
-        methods-unknown not-positive note-of-run rare-trials samples-unreadable
-        too-many-levels trials-not-in-plan trials-not-ok trials-resemble-neighbours value-not-finite
+        methods-unknown not-positive note-of-run rare-trials samples-unreadable too-many-levels
+        trials-not-in-plan trials-not-ok trials-resemble-neighbours value-not-finite
     """,
     "on_wire": """
         capture-lost capture-overwrote pacer-passed pacer-slipped watch-before-queue watch-by-packets

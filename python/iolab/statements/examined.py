@@ -1,5 +1,7 @@
 """What the doctor sees of a computer: a statement for each thing looked at. Types only."""
 
+from typing import Literal
+
 from iolab.statements.statement import Name, Quoted, Statement
 
 
@@ -66,22 +68,31 @@ class CardPause(CardPart):
     """As ethtool -A takes them."""
 
 
-class AsUser(Examined):
-    """The agent is an ordinary user's."""
+class HostExamined(Examined):
+    """Something of the computer that its code says whole."""
 
-
-class AsRoot(Examined):
-    """The agent is root's."""
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "as-user",  # The agent is an ordinary user's
+        "as-root",  # The agent is root's
+        "no-user-namespaces",  # The kernel refuses them
+        "host-free",  # Nothing is at work, nothing is left
+        "veth-by-napi",  # How packet trials set a veth pair
+        "af-packet-only",  # Frames are received by the slower way
+        "af-xdp-first",  # Frames are received by the fastest way that works
+        "frequency-unset",  # The kernel sets no frequency
+        "turbo-is-on",  # Turbo may be used
+        "turbo-is-off",  # Turbo is not used
+        "smt-on",  # Cores have several threads
+        "smt-off",  # Cores have one thread
+        "irqbalance-runs",  # irqbalance is at work
+        "irqbalance-absent",  # irqbalance is not at work
+    ]
 
 
 class NoPrivilege(Examined):
     """What keeps an ordinary user from having namespaces."""
 
     limits: tuple[Quoted, ...]
-
-
-class NoUserNamespaces(Examined):
-    """The kernel refuses them."""
 
 
 class HeldByLab(Examined):
@@ -94,22 +105,6 @@ class ChangesLeft(Examined):
     """A killed agent left changes."""
 
     changes: int
-
-
-class HostFree(Examined):
-    """Nothing is at work, nothing is left."""
-
-
-class VethByNapi(Examined):
-    """How packet trials set a veth pair."""
-
-
-class AfPacketOnly(Examined):
-    """Frames are received by the slower way."""
-
-
-class AfXdpFirst(Examined):
-    """Frames are received by the fastest way that works."""
 
 
 class CpusEnough(Examined):
@@ -139,55 +134,37 @@ class ProgramMissing(Examined):
     """Of Debian."""
 
 
-class FeatureWorks(Examined):
-    """A feature of the kernel was tried, and works."""
+class FeatureExamined(Examined):
+    """Whether the kernel has a feature."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "feature-works",  # A feature of the kernel was tried, and works
+        "feature-absent",  # A feature of the kernel was tried, and does not work
+        "feature-untried",  # A feature of the kernel could not be tried
+        "drop-reasons-absent",  # The kernel does not say why it drops packets
+    ]
     feature: Name
 
 
-class FeatureAbsent(Examined):
-    """A feature of the kernel was tried, and does not work."""
+class LoadExamined(Examined):
+    """How much else is at work."""
 
-    feature: Name
-
-
-class FeatureUntried(Examined):
-    """A feature of the kernel could not be tried."""
-
-    feature: Name
-
-
-class DropReasonsAbsent(Examined):
-    """The kernel does not say why it drops packets."""
-
-    feature: Name
-
-
-class LoadLow(Examined):
-    """Little else is at work."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "load-low",  # Little else is at work
+        "load-high",  # Other work disturbs
+    ]
     load: float
     """Average of a minute [threads]."""
     cpus: int
 
 
-class LoadHigh(Examined):
-    """Other work disturbs."""
+class ClocksourceExamined(Examined):
+    """How the kernel reads the time."""
 
-    load: float
-    """Average of a minute [threads]."""
-    cpus: int
-
-
-class ClocksourceFast(Examined):
-    """Reading the time is fast."""
-
-    clocksource: Name
-
-
-class ClocksourceSlow(Examined):
-    """Reading the time is slow, or coarse."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "clocksource-fast",  # Reading the time is fast
+        "clocksource-slow",  # Reading the time is slow, or coarse
+    ]
     clocksource: Name
 
 
@@ -204,18 +181,6 @@ class GovernorsOfDriver(Examined):
     governors: tuple[GovernorOfCpus, ...]
 
 
-class FrequencyUnset(Examined):
-    """The kernel sets no frequency."""
-
-
-class TurboIsOn(Examined):
-    """Turbo may be used."""
-
-
-class TurboIsOff(Examined):
-    """Turbo is not used."""
-
-
 class IdleStates(Examined):
     """The states that idle CPUs sleep in."""
 
@@ -223,26 +188,10 @@ class IdleStates(Examined):
     states: tuple[IdleState, ...]
 
 
-class SmtOn(Examined):
-    """Cores have several threads."""
-
-
-class SmtOff(Examined):
-    """Cores have one thread."""
-
-
 class NumaNodes(Examined):
     """CPUs are of several NUMA nodes."""
 
     nodes: tuple[NodeCpus, ...]
-
-
-class IrqbalanceRuns(Examined):
-    """irqbalance is at work."""
-
-
-class IrqbalanceAbsent(Examined):
-    """irqbalance is not at work."""
 
 
 class CardSeen(Examined):

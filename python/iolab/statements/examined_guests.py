@@ -1,5 +1,7 @@
 """What the doctor sees of a computer that is to have guests. Types only."""
 
+from typing import Literal
+
 from iolab.statements.examined import Examined
 from iolab.statements.statement import Name, Quoted
 
@@ -11,14 +13,37 @@ class QemuThere(Examined):
     program: Name
 
 
-class QemuUnfit(Examined):
-    """No QEMU can be used."""
+class ProgramExamined(Examined):
+    """What a program answered that guests need."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "qemu-unfit",  # No QEMU can be used
+        "accelerator-untried",  # No guest could be booted to try
+        "accelerator-untold",  # A guest was booted with KVM, and nothing was shown in time
+        "switch-lacks-qemu",  # The switch is there, a QEMU for it is not
+        "no-xen",  # It runs no Xen, or is not its Dom0
+        "xen-silent",  # Xen's services do not answer
+    ]
     said: Quoted
 
 
-class QemuNotThere(Examined):
-    """Another host has no QEMU."""
+class GuestsExamined(Examined):
+    """Something that guests need, which its code says whole."""
+
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "qemu-not-there",  # Another host has no QEMU
+        "image-not-built",  # The first image of guests is not built
+        "accelerator-kvm",  # A guest was booted with KVM
+        "accelerator-none",  # A guest could not be booted with KVM
+        "macvtap-absent",  # The kernel makes no macvtaps
+        "macvtap-closed",  # An ordinary user may not open macvtaps
+        "macvtap-open",  # Macvtaps can be opened
+        "macvtap-by-sudo",  # sudo opens macvtaps
+        "switch-there",  # A switch in user space can carry cards
+        "xen-not-paravirtual",  # This Xen makes no paravirtual domains
+        "xen-memory-short",  # There is little memory for domains
+        "xen-cpus-short",  # No CPU is free for domains
+    ]
 
 
 class ImagesBuilt(Examined):
@@ -27,96 +52,22 @@ class ImagesBuilt(Examined):
     images: tuple[Name, ...]
 
 
-class ImageNotBuilt(Examined):
-    """The first image of guests is not built."""
+class DeviceExamined(Examined):
+    """Whether a device file that guests need is there."""
 
-
-class AcceleratorUntried(Examined):
-    """No guest could be booted to try."""
-
-    said: Quoted
-
-
-class AcceleratorUntold(Examined):
-    """A guest was booted with KVM, and nothing was shown in time."""
-
-    said: Quoted
-
-
-class AcceleratorKvm(Examined):
-    """A guest was booted with KVM."""
-
-
-class AcceleratorNone(Examined):
-    """A guest could not be booted with KVM."""
-
-
-class DeviceThere(Examined):
-    """A device that guests need is there."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "device-there",  # A device that guests need is there
+        "tun-absent",  # No taps can be made
+        "vhost-net-absent",  # No card can be carried by vhost
+        "kvm-absent",  # Guests have no hardware virtualisation
+    ]
     path: Name
-
-
-class TunAbsent(Examined):
-    """No taps can be made."""
-
-    path: Name
-
-
-class VhostNetAbsent(Examined):
-    """No card can be carried by vhost."""
-
-    path: Name
-
-
-class KvmAbsent(Examined):
-    """Guests have no hardware virtualisation."""
-
-    path: Name
-
-
-class MacvtapAbsent(Examined):
-    """The kernel makes no macvtaps."""
-
-
-class MacvtapClosed(Examined):
-    """An ordinary user may not open macvtaps."""
-
-
-class MacvtapOpen(Examined):
-    """Macvtaps can be opened."""
-
-
-class MacvtapBySudo(Examined):
-    """sudo opens macvtaps."""
 
 
 class SwitchMissing(Examined):
     """No switch in user space is installed."""
 
     package: Name
-
-
-class SwitchLacksQemu(Examined):
-    """The switch is there, a QEMU for it is not."""
-
-    said: Quoted
-
-
-class SwitchThere(Examined):
-    """A switch in user space can carry cards."""
-
-
-class NoXen(Examined):
-    """It runs no Xen, or is not its Dom0."""
-
-    said: Quoted
-
-
-class XenSilent(Examined):
-    """Xen's services do not answer."""
-
-    said: Quoted
 
 
 class XenRoom(Examined):
@@ -127,15 +78,3 @@ class XenRoom(Examined):
     total_mib: int
     free_cpus: int
     cpus: int
-
-
-class XenNotParavirtual(Examined):
-    """This Xen makes no paravirtual domains."""
-
-
-class XenMemoryShort(Examined):
-    """There is little memory for domains."""
-
-
-class XenCpusShort(Examined):
-    """No CPU is free for domains."""

@@ -1,5 +1,7 @@
 """Why a trial failed, or is invalid. Types only."""
 
+from typing import Literal
+
 from iolab.statements.computers import Computer
 from iolab.statements.statement import Failure as Failure  # noqa: PLC0414  # its kinds are below
 from iolab.statements.statement import Name, Quoted, Statement
@@ -63,21 +65,14 @@ class LabWasLost(Difference):
     said: Quoted
 
 
-class LabDiffers(Failure):
-    """The lab was not as applied when the trial ended badly."""
+class LabDiffered(Failure):
+    """The lab was not as applied."""
 
-    found: tuple[Difference, ...]
-
-
-class LabDifferedBefore(Failure):
-    """The lab was not as applied before the trial."""
-
-    found: tuple[Difference, ...]
-
-
-class LabDifferedAfter(Failure):
-    """The lab was not as applied after the trial."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "lab-differs",  # The lab was not as applied when the trial ended badly
+        "lab-differed-before",  # The lab was not as applied before the trial
+        "lab-differed-after",  # The lab was not as applied after the trial
+    ]
     found: tuple[Difference, ...]
 
 

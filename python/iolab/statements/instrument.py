@@ -1,5 +1,7 @@
 """What is stated of the instrument: what shares a CPU, and by which path frames are sent. Types only."""
 
+from typing import Literal
+
 from iolab.statements.statement import Failure, Name, Quoted, Statement
 
 
@@ -7,9 +9,14 @@ class Part(Statement, kind=True):
     """A part of a trial that needs a CPU."""
 
 
-class GeneratorAt(Part):
-    """The thread that sends at a port."""
+class PortPart(Part):
+    """A thread of a port."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "generator-at",  # The thread that sends at a port
+        "receiver-at",  # The thread that receives at a port
+        "napi-at",  # The kernel's thread that takes frames in at a port
+    ]
     port: Name
 
 
@@ -18,18 +25,6 @@ class FurtherGeneratorAt(Part):
 
     port: Name
     number: int
-
-
-class ReceiverAt(Part):
-    """The thread that receives at a port."""
-
-    port: Name
-
-
-class NapiAt(Part):
-    """The kernel's thread that takes frames in at a port."""
-
-    port: Name
 
 
 class Sharing(Statement, kind=True):

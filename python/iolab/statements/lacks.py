@@ -1,5 +1,7 @@
 """Why a measure cannot be done in a cell: what computers and sites lack. Types only."""
 
+from typing import Literal
+
 from iolab.statements.computers import Computer
 from iolab.statements.purposes import Purpose
 from iolab.statements.statement import Name, Quoted, Statement
@@ -46,28 +48,19 @@ class OtherArchitecture(PartLack):
     """Architecture of the images."""
 
 
-class RootNeeded(HostLack):
-    """An ordinary user may not set it."""
+class PlainHostLack(HostLack):
+    """A lack that its code says whole."""
 
-
-class CapabilitiesAbsent(HostLack):
-    """Root may not make network namespaces, as in a container without privileges."""
-
-    code = "capabilities-absent"
-
-
-class UserNamespacesRefused(HostLack):
-    """An ordinary user may not make network namespaces: the kernel refuses user namespaces."""
-
-    code = "user-namespaces-refused"
-
-
-class MacvtapNotAllowed(HostLack):
-    """An ordinary user may not open the node of a macvtap."""
-
-
-class NewerQemuAbsent(HostLack):
-    """There is no QEMU 8 or newer."""
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "root-needed",  # An ordinary user may not set it
+        "capabilities-absent",  # Root may not make network namespaces, as in a container without privileges
+        "user-namespaces-refused",  # The kernel refuses an ordinary user's namespaces
+        "macvtap-not-allowed",  # An ordinary user may not open the node of a macvtap
+        "newer-qemu-absent",  # There is no QEMU 8 or newer
+        "iscsi-driver-absent",  # QEMU's iSCSI driver is not installed
+        "turbo-fixed",  # The kernel does not switch turbo
+        "xen-absent",  # The computer is no Dom0 of Xen
+    ]
 
 
 class ProgramAbsent(Lack):
@@ -79,20 +72,15 @@ class ProgramAbsent(Lack):
     """Of Debian."""
 
 
-class NamedProgramAbsent(HostLack):
-    """A program that the experiment names is not there."""
+class ProgramLack(HostLack):
+    """Why a program cannot be had."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "named-program-absent",  # A program that the experiment names is not there
+        "switch-absent",  # The switch in user space is not installed
+        "program-not-asked-for",  # The computer was not asked whether it has a program
+    ]
     program: Name
-
-
-class SwitchAbsent(HostLack):
-    """The switch in user space is not installed."""
-
-    program: Name
-
-
-class IscsiDriverAbsent(HostLack):
-    """QEMU's iSCSI driver is not installed."""
 
 
 class ImageAbsent(Lack):
@@ -102,9 +90,15 @@ class ImageAbsent(Lack):
     """Its flavour."""
 
 
-class ControlInterface(HostLack):
-    """The interface carries a connection by ssh."""
+class InterfaceLack(HostLack):
+    """Why an interface cannot be had."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "control-interface",  # The interface carries a connection by ssh
+        "interfaces-absent",  # There is no such interface, and no other
+        "name-taken",  # There is an interface of that name already
+        "pause-absent",  # The card has no pause frames
+    ]
     interface: Name
 
 
@@ -115,12 +109,6 @@ class InterfaceAbsent(HostLack):
     present: tuple[Name, ...]
 
 
-class InterfacesAbsent(HostLack):
-    """There is no such interface, and no other."""
-
-    interface: Name
-
-
 class NetworkInUse(HostLack):
     """The computer has addresses or routes in an IPv4 network of the lab."""
 
@@ -128,12 +116,6 @@ class NetworkInUse(HostLack):
     """Of the lab."""
     used: Name
     """Of the computer."""
-    interface: Name
-
-
-class NameTaken(HostLack):
-    """There is an interface of that name already."""
-
     interface: Name
 
 
@@ -151,10 +133,6 @@ class CpuAbsent(HostLack):
     """As a list of the kernel's: 0-3,8."""
 
 
-class TurboFixed(HostLack):
-    """The kernel does not switch turbo."""
-
-
 class GovernorAbsent(HostLack):
     """The kernel has other frequency governors."""
 
@@ -166,12 +144,6 @@ class FrequencyFixed(HostLack):
     """The kernel sets no frequency."""
 
     governor: Name
-
-
-class PauseAbsent(HostLack):
-    """The card has no pause frames."""
-
-    interface: Name
 
 
 class CoalescingAbsent(HostLack):
@@ -187,12 +159,6 @@ class CoalescingFixed(HostLack):
 
     interface: Name
     setting: Name
-
-
-class ProgramNotAskedFor(HostLack):
-    """The computer was not asked whether it has a program."""
-
-    program: Name
 
 
 class ImageWithoutPackage(PartLack):
@@ -222,10 +188,6 @@ class ImageWithoutModule(PartLack):
 
     image: Name
     module: Name
-
-
-class XenAbsent(HostLack):
-    """The computer is no Dom0 of Xen."""
 
 
 class ModuleAbsent(HostLack):

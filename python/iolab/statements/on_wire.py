@@ -1,5 +1,7 @@
 """What the reader of a result must know of those who looked at its ports, and of emulated paths. Types only."""
 
+from typing import Literal
+
 from iolab.statements.clauses import Clause
 from iolab.statements.statement import Name, Quoted
 from iolab.statements.warnings import Warning
@@ -90,30 +92,16 @@ class PacerSlipped(Warning):
     """Of the time, and so of the rate."""
 
 
-class WireUnprioritised(Warning):
-    """The thread of a wire has no real-time priority, although it was to have one."""
+class WireWeakened(Warning):
+    """A wire is less than it was to be."""
 
-    link: Name
-    reason: Quoted
-
-
-class WireNotApart(Warning):
-    """The thread of a pacer shares its CPU with those who handle the frames that it gives."""
-
-    link: Name
-    reason: Quoted
-
-
-class WireUnstamped(Warning):
-    """The kernel does not stamp the frames of a wire as they come: they count from when they are read."""
-
-    link: Name
-    reason: Quoted
-
-
-class WireByTaps(Warning):
-    """The ends of a wire are taps, although veth pairs were to carry more frames a second."""
-
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "wire-unprioritised",  # The thread of a wire has no real-time priority, although it was to have one
+        "wire-not-apart",  # The thread of a pacer shares its CPU with those who handle the frames that it gives
+        # The kernel does not stamp the frames of a wire as they come: they count from when they are read:
+        "wire-unstamped",
+        "wire-by-taps",  # The ends of a wire are taps, although veth pairs were to carry more frames a second
+    ]
     link: Name
     reason: Quoted
 

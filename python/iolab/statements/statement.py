@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Self, Unpack
+from typing import Annotated, Any, ClassVar, Self, Unpack, get_args
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_serializer, model_validator
 
@@ -25,6 +25,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 class Statement(BaseModel):
     """What is stated. A class is one statement, its fields are the parameters; units are in their names.
 
+    A class may be of several statements with the same parameters: then its field `code` says which codes it may have.
     Stored as an object: the code and every parameter. An unknown code, a missing or an unknown parameter is an error.
     """
 
@@ -36,7 +37,7 @@ class Statement(BaseModel):
     def __init_subclass__(cls, *, kind: bool = False, **options: Unpack[ConfigDict]) -> None:
         """Give a class its code; `kind`: the class is of several statements, and none itself."""
         super().__init_subclass__(**options)
-        if not kind and CODE not in cls.__dict__:
+        if not kind and CODE not in cls.__dict__ and CODE not in cls.__annotations__:
             cls.code = _WORD.sub("-", cls.__name__).lower()
 
     @model_validator(mode="wrap")
@@ -46,11 +47,16 @@ class Statement(BaseModel):
         if not isinstance(value, Mapping) or (CODE not in value and CODE in cls.__dict__):
             return handler(value)
         parameters = dict(value)
-        code = parameters.pop(CODE, None)
-        kind = _kind_of(new_code(code)) if isinstance(code, str) else None
+        stored = parameters.pop(CODE, None)
+        code = new_code(stored) if isinstance(stored, str) else ""
+        kind = _kind_of(code)
         if kind is None or not issubclass(kind, cls):
-            raise ValueError(f"{code!r} is no code of a {cls.__name__.lower()}; it may be of a newer iolab")
-        return kind.model_validate(new_keys(parameters, kind.code))
+            raise ValueError(f"{stored!r} is no code of a {cls.__name__.lower()}; it may be of a newer iolab")
+        known = new_keys(parameters, code)
+        if CODE not in kind.model_fields:
+            return kind.model_validate(known)
+        whole = {CODE: code, **known}
+        return handler(whole) if kind is cls else kind.model_validate(whole)
 
     @model_serializer(mode="plain")
     def _with_its_code(self) -> dict[str, Any]:
@@ -79,11 +85,16 @@ def statements_of(module: str) -> Mapping[str, type[Statement]]:
     """Return the statements that a module of this package defines, by code."""
     path = f"{__package__}.{module}"
     every = vars(import_module(path)).values()
-    return {
-        one.code: one
+    own = [
+        one
         for one in every
-        if isinstance(one, type)
-        and issubclass(one, Statement)
-        and one.__module__ == path
-        and CODE in one.__dict__
-    }
+        if isinstance(one, type) and issubclass(one, Statement) and one.__module__ == path
+    ]
+    return {code: one for one in own for code in codes_of(one)}
+
+
+def codes_of(kind: type[Statement]) -> tuple[str, ...]:
+    """Return the codes that statements of a class have; none: it is a kind of several classes."""
+    if CODE in kind.model_fields:
+        return get_args(kind.model_fields[CODE].annotation)
+    return (kind.code,) if CODE in kind.__dict__ else ()

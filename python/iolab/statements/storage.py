@@ -1,5 +1,7 @@
 """Why a disk trial failed: the server behind the disk, and what was seen of it. Types only."""
 
+from typing import Literal
+
 from iolab.statements.failures import Failure
 from iolab.statements.statement import Name, Quoted, Statement
 
@@ -8,9 +10,14 @@ class DiskServer(Statement, kind=True):
     """What serves a disk: a program, or a kernel."""
 
 
-class StorageDaemon(DiskServer):
-    """QEMU's storage daemon, which exports a volume through FUSE."""
+class VolumeServer(DiskServer):
+    """What serves a volume on a machine."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "storage-daemon",  # QEMU's storage daemon, which exports a volume through FUSE
+        "nvme-target",  # An NVMe/TCP target of a kernel
+        "nbd-server",  # An NBD server
+    ]
     volume: Name
     machine: Name
 
@@ -22,20 +29,6 @@ class IscsiTarget(DiskServer):
     machine: Name
     program: Name
     """tgtd, or LIO."""
-
-
-class NvmeTarget(DiskServer):
-    """An NVMe/TCP target of a kernel."""
-
-    volume: Name
-    machine: Name
-
-
-class NbdServer(DiskServer):
-    """An NBD server."""
-
-    volume: Name
-    machine: Name
 
 
 class GuestKernel(DiskServer):

@@ -1,6 +1,6 @@
 """What the reader of a trial's result must know. Types only."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from iolab.statements.caches import CacheLayer
 from iolab.statements.clauses import Clause
@@ -192,9 +192,16 @@ class GeneratorLimited(Warning):
     more: More
 
 
-class LineLimited(Warning):
-    """The line was the limit of a search: the rate is a lower bound."""
+class SearchCutShort(Warning):
+    """A search ended before it had its rate."""
 
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "line-limited",  # The line was the limit of a search: the rate is a lower bound
+        "nothing-passed",  # Even the lowest load lost too much
+        "search-partial",  # The search was not finished: its bounds are what is known
+        # The search for the rate of a load curve was not finished: 100 % is the highest rate forwarded with any loss:
+        "curve-partial",
+    ]
     ended: SearchEnd
 
 
@@ -203,24 +210,6 @@ class StepsAboveLine(Warning):
 
     steps: int
     from_ratio: float
-
-
-class NothingPassed(Warning):
-    """Even the lowest load lost too much."""
-
-    ended: SearchEnd
-
-
-class SearchPartial(Warning):
-    """The search was not finished: its bounds are what is known."""
-
-    ended: SearchEnd
-
-
-class CurvePartial(Warning):
-    """The search for the rate of a load curve was not finished: 100 % is the highest rate forwarded with any loss."""
-
-    ended: SearchEnd
 
 
 class SearchDisturbed(Warning):
@@ -286,20 +275,14 @@ class CountersMissing(Warning):
     place: Name
 
 
-class Disagreement(Statement, kind=True):
+class Disagreement(Statement):
     """Why an interface and a program may count differently."""
 
-
-class SegmentsTwice(Disagreement):
-    """TCP: segments were sent twice, or lay unread in the socket at the end."""
-
-
-class DatagramsUnread(Disagreement):
-    """UDP: datagrams were lost in the receiver's socket."""
-
-
-class AnotherPath(Disagreement):
-    """The program read more than the interface counted."""
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "segments-twice",  # TCP: segments were sent twice, or lay unread in the socket at the end
+        "datagrams-unread",  # UDP: datagrams were lost in the receiver's socket
+        "another-path",  # The program read more than the interface counted
+    ]
 
 
 class CountersDisagree(Warning):

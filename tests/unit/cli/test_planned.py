@@ -19,12 +19,11 @@ from iolab.run.agents import Agents
 from iolab.statements.computers import OtherComputer, ThisComputer
 from iolab.statements.lacks import (
     ImageAbsent,
-    IscsiDriverAbsent,
     Lack,
-    NewerQemuAbsent,
+    PlainHostLack,
     ProgramAbsent,
+    ProgramLack,
     SeveralLacks,
-    SwitchAbsent,
 )
 from iolab.statements.purposes import ForMachine
 
@@ -35,8 +34,10 @@ def lacking(*reasons: Lack) -> Plan:
 
 
 LINUX, NESTED = ImageAbsent(image="linux"), ImageAbsent(image="nested")
-OLD_HERE = NewerQemuAbsent(purpose=ForMachine(machine="dut"), host=ThisComputer())
-OLD_THERE = NewerQemuAbsent(purpose=ForMachine(machine="dut"), host=OtherComputer(machine="pc6"))
+OLD_HERE = PlainHostLack(code="newer-qemu-absent", purpose=ForMachine(machine="dut"), host=ThisComputer())
+OLD_THERE = PlainHostLack(
+    code="newer-qemu-absent", purpose=ForMachine(machine="dut"), host=OtherComputer(machine="pc6")
+)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +101,8 @@ def test_missing_packages_are_named_in_one_command_per_computer() -> None:
         ProgramAbsent(host=here, program="tgtd", package="tgt"),
         SeveralLacks(lacks=(LINUX, ProgramAbsent(host=here, program="iperf3", package="iperf3"))),
         ProgramAbsent(host=here, program="tgtd", package="tgt"),
-        SwitchAbsent(purpose=part, host=here, program="dpdk-testpmd"),
-        IscsiDriverAbsent(purpose=part, host=there),
+        ProgramLack(code="switch-absent", purpose=part, host=here, program="dpdk-testpmd"),
+        PlainHostLack(code="iscsi-driver-absent", purpose=part, host=there),
     )
     assert install_lines(plan) == [
         "  what is not installed on this computer: sudo apt-get install dpdk-dev iperf3 tgt",

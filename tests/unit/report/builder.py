@@ -19,7 +19,7 @@ from iolab.statements.failures import OtherFailure
 from iolab.statements.warnings import (
     CountersDisagree,
     CountersMissing,
-    DatagramsUnread,
+    Disagreement,
     DiskUnsteady,
     Warning,
 )
@@ -130,7 +130,7 @@ def _trial(
                 counted_bytes=1_300_000_000,
                 delivered_bytes=1_200_000_000,
                 difference_ratio=0.077,
-                cause=DatagramsUnread(),
+                cause=Disagreement(code="datagrams-unread"),
             ),
         )
     start = block * 10_000_000_000

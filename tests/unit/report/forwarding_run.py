@@ -22,10 +22,16 @@ from iolab.record.packets import PacketTrial
 from iolab.record.trial import Status, TrialResult
 from iolab.statements.clauses import LostAt, ThreadRan
 from iolab.statements.drop_reasons import CountedAs, DropReason, InBacklog, RingFull
-from iolab.statements.instrument import NapiAt, PartsShareCpu, ReceiverAt
+from iolab.statements.instrument import (
+    PartsShareCpu,
+    PortPart,
+)
 from iolab.statements.places import AtCpu, AtPort, Place
 from iolab.statements.searches import HighestForwarded
-from iolab.statements.warnings import LineLimited, Warning
+from iolab.statements.warnings import (
+    SearchCutShort,
+    Warning,
+)
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 FILE = """title: A namespace as packet forwarder
@@ -55,7 +61,7 @@ FACTORS: Mapping[str, tuple[str, ...]] = {
     "ndr.frame_size": SIZES,
     "*.direction": ("one-way", "both-ways"),
 }
-PARTS = (ReceiverAt(port="tester.p1"), NapiAt(port="dut.eth0"))
+PARTS = (PortPart(code="receiver-at", port="tester.p1"), PortPart(code="napi-at", port="dut.eth0"))
 FALLBACK = "AF_XDP: BPF is not allowed in a rootless lab"
 STEPS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120)
 CALIBRATION: Mapping[str, object] = {
@@ -127,7 +133,7 @@ def _trial(
     figures = _search_metrics(cell, rate, chance) if measure == "ndr" else _curve_metrics(rate, chance)
     warnings: tuple[Warning, ...] = ()
     if cell.get("ndr.frame_size") == "1518":
-        warnings = (LineLimited(ended=HighestForwarded(highest_fps=81274.0)),)
+        warnings = (SearchCutShort(code="line-limited", ended=HighestForwarded(highest_fps=81274.0)),)
     key = "-".join((measure, *cell.values(), str(block)))
     record = TrialRecord(
         key=key,

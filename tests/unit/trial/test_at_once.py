@@ -10,7 +10,11 @@ from iolab.experiment.measures import Measure
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import series
 from iolab.statements.failures import OneAtOnceFailed, OtherFailure
-from iolab.statements.storage import DiskServerSilent, NbdServer, ProcessGone
+from iolab.statements.storage import (
+    DiskServerSilent,
+    ProcessGone,
+    VolumeServer,
+)
 from iolab.trial.at_once import Part, measure_at_once
 from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
@@ -81,7 +85,7 @@ def test_where_the_lab_of_one_is_unusable_its_reason_counts_and_its_hung_guest_i
     silent = DiskServerSilent(
         program="fio",
         machine="dut",
-        server=NbdServer(volume="v", machine="far"),
+        server=VolumeServer(code="nbd-server", volume="v", machine="far"),
         condition=ProcessGone(),
         still_ns=20_000_000_000,
         in_flight=8,

@@ -19,14 +19,13 @@ from iolab.lab.topology import Port, Topology
 from iolab.statements.clashes import (
     BridgedToCard,
     CardWithoutFunctions,
-    FunctionGetsOwnFrames,
+    ClashAtMachine,
     FunctionsTooMany,
-    NamespaceHasNoCard,
     ParentPortAbsent,
 )
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import ForMachine, ForPort, KeyOf, Purpose, ValueOf
-from iolab.statements.unbuilt import FunctionVlanUnbuilt
+from iolab.statements.unbuilt import PlainUnbuilt
 
 SHOW = ("ip", "-j", "-d", "addr", "show")
 SHOW_FUNCTIONS = ("ip", "-j", "-d", "link", "show")
@@ -66,7 +65,7 @@ def _card_needs(lab: Lab, uplink: PortRef, purpose: Purpose) -> Iterator[Lack]:
     name = uplink.machine
     machine = lab.machines[name]
     if machine.kind == "netns":
-        yield NamespaceHasNoCard(purpose=purpose, machine=name)
+        yield ClashAtMachine(code="namespace-has-no-card", purpose=purpose, machine=name)
     if isinstance(machine, Vm) and machine.nic != "igb":
         yield CardWithoutFunctions(purpose=purpose, nic=machine.nic, machine=name)
     elif isinstance(machine, Vm) and len(functions_of(lab, uplink)) > MOST_FUNCTIONS:
@@ -75,9 +74,9 @@ def _card_needs(lab: Lab, uplink: PortRef, purpose: Purpose) -> Iterator[Lack]:
         for end in (end for end in functions_of(lab, uplink) if bridges(lab, end)):
             name = end.machine
             asked = ValueOf(key="forward", value=lab.machines[name].forward, part=ForMachine(machine=name))
-            yield FunctionGetsOwnFrames(purpose=asked, machine=name)
+            yield ClashAtMachine(code="function-gets-own-frames", purpose=asked, machine=name)
     if lab.links[owner_of(lab, uplink)].vlan is not None:
-        yield FunctionVlanUnbuilt(purpose=purpose)
+        yield PlainUnbuilt(code="function-vlan-unbuilt", purpose=purpose)
 
 
 def device_of(interface: str) -> str:

@@ -23,14 +23,10 @@ from iolab.lab.readings import Command
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.statements.clashes import (
-    CardsOnPort,
+    ClashAtPort,
+    ClashAtPorts,
     JoinGivesOwnFrames,
-    JoinOnBridgedPort,
-    JoinWithoutWire,
-    L3OnPort,
-    PairOfTwo,
-    SharedByNamespaces,
-    VlanOnIpvlan,
+    PlainClash,
 )
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import ForLink, ValueOf
@@ -105,11 +101,11 @@ def join_needs(lab: Lab) -> Iterator[Lack]:
             continue
         purpose = ValueOf(key="join", value=link.join, part=ForLink(link=name))
         if is_ours(lab, name):
-            yield JoinWithoutWire(purpose=purpose)
+            yield PlainClash(code="join-without-wire", purpose=purpose)
         elif link.join == "veth" and join_of(lab, name) is not Join.PAIR:
-            yield PairOfTwo(purpose=purpose)
+            yield PlainClash(code="pair-of-two", purpose=purpose)
         elif link.join == "bridge" and join_of(lab, name) not in (Join.BRIDGE, Join.CHILDREN):
-            yield CardsOnPort(purpose=purpose, port=uplinks(lab, name)[0])
+            yield ClashAtPort(code="cards-on-port", purpose=purpose, port=uplinks(lab, name)[0])
         elif join_of(lab, name) is Join.SHARED:
             yield from _shared_needs(lab, name, purpose)
 
@@ -118,16 +114,16 @@ def _shared_needs(lab: Lab, name: str, purpose: ValueOf) -> Iterator[Lack]:
     link, above = lab.links[name], uplinks(lab, name)
     kinds = {end: lab.machines[end.machine] for end in own_ends(lab, name)}
     if strange := tuple(end for end, one in kinds.items() if one.kind != "netns" or one.ports != "veth"):
-        yield SharedByNamespaces(purpose=purpose, ports=strange)
+        yield ClashAtPorts(code="shared-by-namespaces", purpose=purpose, ports=strange)
     for end, machine in kinds.items():
         if machine.forward in ("bridge", "xdp"):
             yield JoinGivesOwnFrames(purpose=purpose, port=end, forward=machine.forward)
     if link.join == "ipvlan" and link.vlan is not None:
-        yield VlanOnIpvlan(purpose=purpose)
+        yield PlainClash(code="vlan-on-ipvlan", purpose=purpose)
     if not above:
         return
     others = {one.join for other, one in lab.links.items() if above[0] in uplinks(lab, other)}
     if len(above) > 1 or others != {link.join} or lab.machines[above[0].machine].forward == "bridge":
-        yield JoinOnBridgedPort(purpose=purpose, port=above[0])
+        yield ClashAtPort(code="join-on-bridged-port", purpose=purpose, port=above[0])
     if shared_mode(lab, name).startswith("l3"):
-        yield L3OnPort(purpose=purpose, port=above[0])
+        yield ClashAtPort(code="l3-on-port", purpose=purpose, port=above[0])

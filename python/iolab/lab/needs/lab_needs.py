@@ -30,17 +30,15 @@ from iolab.lab.volumes.needs import joint_needs
 from iolab.parts.image_names import flavour_of_image
 from iolab.parts.nics import NICS
 from iolab.statements.clashes import (
-    GuestWithoutCard,
-    HostWithoutCard,
-    ImageQemuOld,
+    ClashAtMachine,
     ImageWithoutEngine,
     InstalledOnGuest,
     ParentCpuAbsent,
     ParentMemoryShort,
+    PlainClash,
     QueuesTooFew,
     SwitchFinishesNothing,
     SwitchMtuSmall,
-    XenThreadsFixed,
 )
 from iolab.statements.lacks import WholeKernel
 from iolab.statements.purposes import (
@@ -131,7 +129,7 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wan
     yield from _memory(lab, name, machine)
     if machine.engine == "xen":
         if machine.pin_io:
-            yield XenThreadsFixed(purpose=KeyOf(key="pin_io", part=purpose))
+            yield PlainClash(code="xen-threads-fixed", purpose=KeyOf(key="pin_io", part=purpose))
         yield Need(NeedKind.FEATURE, DOM0, purpose, there)
         yield Need(NeedKind.ROOT, "xl", _asked(name, "engine", machine.engine), there)
         yield Need(NeedKind.PROGRAM, "xl", purpose, there)
@@ -195,7 +193,7 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wa
                   if name in machines_of(lab, link)]  # fmt: skip
         yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
     if NICS[machine.nic].newer_qemu and not of_host:
-        yield ImageQemuOld(purpose=card)
+        yield PlainClash(code="image-qemu-old", purpose=card)
     if NICS[machine.nic].newer_qemu and of_host:
         yield Need(NeedKind.PROGRAM, NEWER_QEMU, card, there)
     if machine.nic == "vhost-user" and of_host:
@@ -223,9 +221,9 @@ def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Wanted]:
     purpose, asked = KeyOf(key="host", part=ForMachine(machine=name)), machine.host
     cards = tuned_cards(lab, name)
     if not cards and isinstance(machine, Host):
-        yield HostWithoutCard(purpose=purpose, machine=name)
+        yield ClashAtMachine(code="host-without-card", purpose=purpose, machine=name)
     elif not cards:
-        yield GuestWithoutCard(purpose=purpose, machine=name)
+        yield ClashAtMachine(code="guest-without-card", purpose=purpose, machine=name)
     for ref in cards:
         owner = lab.machines[ref.machine]
         there = where(lab, kernel_of(lab, ref.machine))

@@ -37,7 +37,7 @@ from iolab.statements.purposes import (
     Purpose,
     ValueOf,
 )
-from iolab.statements.unbuilt import LoopUnbuilt, WireUnbuilt
+from iolab.statements.unbuilt import PlainUnbuilt
 
 
 def link_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
@@ -66,7 +66,7 @@ def link_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     if link.shape is not None:
         yield from _shape(lab, KeyOf(key="shape", part=purpose), link.shape)
     if join in (Join.PAIR, Join.WIRE) and all(lab.machines[machine].kind == "host" for machine in machines):
-        yield LoopUnbuilt(purpose=purpose)
+        yield PlainUnbuilt(code="loop-unbuilt", purpose=purpose)
 
 
 def _over(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
@@ -111,7 +111,7 @@ def wire_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
             yield Need(NeedKind.FEATURE, "qdisc:netem", purpose, there, (end.machine,))
         return
     if join_of(lab, name) is not Join.WIRE and not joins_bridges(lab, name):
-        yield WireUnbuilt(purpose=purpose)
+        yield PlainUnbuilt(code="wire-unbuilt", purpose=purpose)
         return
     there = where(lab, home_of(lab, name))
     yield Need(NeedKind.FEATURE, "link:tun", purpose, there, machines_of(lab, name))

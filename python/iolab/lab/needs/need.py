@@ -12,11 +12,9 @@ from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.statements.computers import Computer, computer
 from iolab.statements.lacks import (
-    CapabilitiesAbsent,
     CoalescingAbsent,
     CoalescingFixed,
     CongestionUnknown,
-    ControlInterface,
     CpuAbsent,
     FrequencyFixed,
     GovernorAbsent,
@@ -25,29 +23,19 @@ from iolab.statements.lacks import (
     ImageWithoutPackage,
     ImageWithoutProgram,
     InterfaceAbsent,
-    InterfacesAbsent,
-    IscsiDriverAbsent,
+    InterfaceLack,
     Lack,
-    MacvtapNotAllowed,
     MemoryShort,
     ModuleAbsent,
     ModuleInGuest,
     ModuleInGuests,
-    NamedProgramAbsent,
-    NameTaken,
     NetworkInUse,
-    NewerQemuAbsent,
     OtherArchitecture,
-    PauseAbsent,
+    PlainHostLack,
     ProgramAbsent,
-    ProgramNotAskedFor,
-    RootNeeded,
+    ProgramLack,
     SettingNotPermitted,
     SeveralLacks,
-    SwitchAbsent,
-    TurboFixed,
-    UserNamespacesRefused,
-    XenAbsent,
 )
 from iolab.statements.purposes import Purpose
 
@@ -149,9 +137,15 @@ def _lacking_there(need: Need, facts: Facts, host: Computer) -> Lack | None:
             return _lacking_feature(need, facts, host)
         case NeedKind.NAMED_PROGRAM:
             absent = need.name in facts.programs and facts.programs[need.name] is None
-            return NamedProgramAbsent(purpose=need.purpose, host=host, program=need.name) if absent else None
+            return (
+                ProgramLack(code="named-program-absent", purpose=need.purpose, host=host, program=need.name)
+                if absent
+                else None
+            )
         case NeedKind.ROOT:
-            return RootNeeded(purpose=need.purpose, host=host) if facts.rootless else None
+            return (
+                PlainHostLack(code="root-needed", purpose=need.purpose, host=host) if facts.rootless else None
+            )
         case NeedKind.CAPABILITY | NeedKind.PROGRAM | NeedKind.IMAGE:
             return _lacking_means(need, facts, host)
         case NeedKind.FREE_NETWORK:
@@ -171,7 +165,7 @@ def _lacking_means(need: Need, facts: Facts, host: Computer) -> Lack | None:
         return _without_namespaces(need, facts, host)
     if need.kind is NeedKind.CAPABILITY:
         refused = facts.rootless and need.name not in facts.capabilities
-        return MacvtapNotAllowed(purpose=need.purpose, host=host) if refused else None
+        return PlainHostLack(code="macvtap-not-allowed", purpose=need.purpose, host=host) if refused else None
     if need.kind is NeedKind.IMAGE:
         built = any(image.flavour == need.name for image in facts.images)
         return None if built else ImageAbsent(image=need.name)
@@ -185,16 +179,20 @@ def _without_namespaces(need: Need, facts: Facts, host: Computer) -> Lack | None
     if facts.programs.get("ip", "") is None:
         return ProgramAbsent(host=host, program="ip", package=package_of("ip"))
     if facts.uid == 0:
-        return CapabilitiesAbsent(purpose=need.purpose, host=host)
-    return UserNamespacesRefused(purpose=need.purpose, host=host)
+        return PlainHostLack(code="capabilities-absent", purpose=need.purpose, host=host)
+    return PlainHostLack(code="user-namespaces-refused", purpose=need.purpose, host=host)
 
 
 def _lacking_program(need: Need, facts: Facts, host: Computer) -> Lack | None:
     found = facts.programs.get(need.name, "")
     if need.name == NEWER_QEMU:
-        return NewerQemuAbsent(purpose=need.purpose, host=host) if found is None else None
+        return (
+            PlainHostLack(code="newer-qemu-absent", purpose=need.purpose, host=host)
+            if found is None
+            else None
+        )
     if facts.programs and need.name not in facts.programs:
-        return ProgramNotAskedFor(purpose=need.purpose, host=host, program=need.name)
+        return ProgramLack(code="program-not-asked-for", purpose=need.purpose, host=host, program=need.name)
     if found is None:
         return ProgramAbsent(host=host, program=need.name, package=package_of(need.name))
     return None
@@ -203,13 +201,17 @@ def _lacking_program(need: Need, facts: Facts, host: Computer) -> Lack | None:
 def _lacking_interface(need: Need, facts: Facts, host: Computer) -> Lack | None:
     known, asked = tuple(interface.name for interface in facts.interfaces), need.name
     if need.kind is NeedKind.FREE_NAME:
-        return NameTaken(purpose=need.purpose, host=host, interface=asked) if asked in known else None
+        return (
+            InterfaceLack(code="name-taken", purpose=need.purpose, host=host, interface=asked)
+            if asked in known
+            else None
+        )
     if asked in facts.control_interfaces:
-        return ControlInterface(purpose=need.purpose, host=host, interface=asked)
+        return InterfaceLack(code="control-interface", purpose=need.purpose, host=host, interface=asked)
     if asked in known:
         return None
     if not known:
-        return InterfacesAbsent(purpose=need.purpose, host=host, interface=asked)
+        return InterfaceLack(code="interfaces-absent", purpose=need.purpose, host=host, interface=asked)
     return InterfaceAbsent(purpose=need.purpose, host=host, interface=asked, present=known)
 
 
@@ -240,7 +242,11 @@ def _lacking_hardware(need: Need, facts: Facts, host: Computer) -> Lack | None:
 
 def _lacking_frequency(need: Need, processors: ProcessorFacts, host: Computer) -> Lack | None:
     if need.kind is NeedKind.TURBO:
-        return TurboFixed(purpose=need.purpose, host=host) if processors.turbo is None else None
+        return (
+            PlainHostLack(code="turbo-fixed", purpose=need.purpose, host=host)
+            if processors.turbo is None
+            else None
+        )
     known = processors.available_governors
     if need.name in known:
         return None
@@ -256,7 +262,11 @@ def _lacking_setting(need: Need, facts: Facts, host: Computer) -> Lack | None:
         return None
     purpose = need.purpose
     if need.kind is NeedKind.PAUSE:
-        return None if card.pause else PauseAbsent(purpose=purpose, host=host, interface=interface)
+        return (
+            None
+            if card.pause
+            else InterfaceLack(code="pause-absent", purpose=purpose, host=host, interface=interface)
+        )
     if setting in card.coalescing:
         return None
     if not card.coalescing:
@@ -313,11 +323,11 @@ def _lacking_feature(need: Need, facts: Facts, host: Computer) -> Lack | None:
         return None
     purpose, module = need.purpose, FEATURE_MODULES.get(need.name, need.name)
     if need.name == SWITCH:
-        return SwitchAbsent(purpose=purpose, host=host, program=TESTPMD)
+        return ProgramLack(code="switch-absent", purpose=purpose, host=host, program=TESTPMD)
     if need.name == QEMU_ISCSI:
-        return IscsiDriverAbsent(purpose=purpose, host=host)
+        return PlainHostLack(code="iscsi-driver-absent", purpose=purpose, host=host)
     if need.name == DOM0:
-        return XenAbsent(purpose=purpose, host=host)
+        return PlainHostLack(code="xen-absent", purpose=purpose, host=host)
     if any(image.features.get(need.name) is False for image in facts.images):
         return ModuleAbsent(purpose=purpose, host=host, module=module)
     if not need.machines:

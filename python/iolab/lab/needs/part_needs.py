@@ -14,13 +14,18 @@ from iolab.lab.topology import Topology
 from iolab.lab.volumes.needs import disk_needs
 from iolab.parts.nics import NICS
 from iolab.parts.registry import instrument_kinds, measure_kinds
-from iolab.statements.clashes import DriverRingFixed, OneQueue, RingSizeAbsent, XenRingFixed
+from iolab.statements.clashes import (
+    DriverRingFixed,
+    OneQueue,
+    PlainClash,
+    RingSizeAbsent,
+)
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
 from iolab.statements.unbuilt import (
-    EtfUnbuilt,
     InstrumentUnbuilt,
     MeasureUnbuilt,
+    PlainUnbuilt,
 )
 
 
@@ -91,7 +96,7 @@ def ring_trouble(purpose: Purpose, machine: Vm) -> Iterator[Lack]:
     ]
     for side, size in asked:
         if machine.engine == "xen":
-            yield XenRingFixed(purpose=purpose)
+            yield PlainClash(code="xen-ring-fixed", purpose=purpose)
         elif NICS[machine.nic].fixed_rings:
             yield DriverRingFixed(purpose=purpose, nic=machine.nic)
         elif NICS[machine.nic].is_virtio and size not in (sizes := VIRTIO_RINGS[_rings_of(machine, side)]):
@@ -110,7 +115,7 @@ def _link(purpose: Purpose, link: Link) -> Iterator[Lack]:
 
 def _shape(purpose: Purpose, shape: Shape) -> Iterator[Lack]:
     if shape.qdisc == "etf":  # it drops every packet without a transmit time, and no measure gives one
-        yield EtfUnbuilt(purpose=purpose)
+        yield PlainUnbuilt(code="etf-unbuilt", purpose=purpose)
 
 
 VIRTIO_RINGS = {"rx": (256, 512, 1024), "tx": (256,)}

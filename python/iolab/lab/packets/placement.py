@@ -14,11 +14,9 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, topology_of
 from iolab.statements.instrument import (
     FurtherGeneratorAt,
-    GeneratorAt,
-    NapiAt,
     Part,
     PartsShareCpu,
-    ReceiverAt,
+    PortPart,
 )
 
 DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
@@ -118,15 +116,17 @@ class Placement:
 
     def shared(self) -> tuple[PartsShareCpu, ...]:
         """Return what shares a CPU with something that it must not share with."""
-        parts: list[tuple[Part, int]] = [(GeneratorAt(port=port), cpu) for port, cpu in self.senders.items()]
+        parts: list[tuple[Part, int]] = [
+            (PortPart(code="generator-at", port=port), cpu) for port, cpu in self.senders.items()
+        ]
         parts += [
             (FurtherGeneratorAt(port=port, number=number), cpu)
             for port, cpus in self.further.items()
             for number, cpu in enumerate(cpus, 2)
         ]
-        parts += [(ReceiverAt(port=port), cpu) for port, cpu in self.receivers.items()]
+        parts += [(PortPart(code="receiver-at", port=port), cpu) for port, cpu in self.receivers.items()]
         own = (row for row in self.napi.items() if row[0] not in self.receivers)
-        parts += [(NapiAt(port=port), cpu) for port, cpu in own]
+        parts += [(PortPart(code="napi-at", port=port), cpu) for port, cpu in own]
         by_cpu: dict[int, list[Part]] = {}
         for part, cpu in parts:
             by_cpu.setdefault(cpu, []).append(part)

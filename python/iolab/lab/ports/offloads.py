@@ -16,7 +16,10 @@ from iolab.lab.readback.values import Features
 from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
-from iolab.statements.clashes import LeadsElsewhere, MacvtapFinishesNothing, XenChecksumFixed
+from iolab.statements.clashes import (
+    ClashAtPorts,
+    PlainClash,
+)
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import ForLink, KeyOf
 
@@ -50,14 +53,18 @@ def offload_needs(lab: Lab) -> Iterator[Lack]:
         above = offload_switches(link.host_offload)
         ends, purpose = own_ends(lab, name), ForLink(link=name)
         if above and join_of(lab, name) is not Join.CHILDREN:
-            yield LeadsElsewhere(purpose=KeyOf(key="host_offload", part=purpose))
+            yield PlainClash(code="leads-elsewhere", purpose=KeyOf(key="host_offload", part=purpose))
         elif above and (
             taken := tuple(end for end in ends if is_card(lab, end) and is_macvtap(guest_at(lab, end)))
         ):
-            yield MacvtapFinishesNothing(purpose=KeyOf(key="host_offload", part=purpose), ports=taken)
+            yield ClashAtPorts(
+                code="macvtap-finishes-nothing", purpose=KeyOf(key="host_offload", part=purpose), ports=taken
+            )
         fixed = tuple(end for end in ends if is_card(lab, end) and guest_at(lab, end).engine == "xen")
         if fixed and link.offload.tx_checksum == "off":
-            yield XenChecksumFixed(purpose=KeyOf(key="offload.tx_checksum", part=purpose), ports=fixed)
+            yield ClashAtPorts(
+                code="xen-checksum-fixed", purpose=KeyOf(key="offload.tx_checksum", part=purpose), ports=fixed
+            )
 
 
 def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]:

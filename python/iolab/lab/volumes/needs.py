@@ -12,19 +12,9 @@ from iolab.lab.volumes.exports import by_kernel
 from iolab.lab.volumes.places import holder_of
 from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES
 from iolab.statements.clashes import (
-    BusWithoutGuest,
-    DiskCacheWithoutQemu,
-    DiskWayForOthers,
-    ExportWithoutMachine,
-    ExportWithoutWay,
-    HypervisorWithoutAddress,
+    ClashOfWay,
     IdePortsTooFew,
-    InitiatorWithoutExport,
-    KernelInitiatorInNamespace,
-    NoNvmeInitiator,
-    ParamsWithoutExport,
-    ThrottleWithoutQemu,
-    XenBusFixed,
+    PlainClash,
 )
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import DiskOf, ForMachine, ForVolume, KeyOf
@@ -42,7 +32,9 @@ def volume_needs(name: str, volume: Volume) -> tuple[Lack, ...]:
     purpose = ForVolume(volume=name)
     asked = {"params": volume.params.written(), "chap": volume.chap, "target": volume.target}
     keys = [key for key, value in asked.items() if value and volume.export != "iscsi"]
-    lacks: list[Lack] = [ParamsWithoutExport(purpose=KeyOf(key=key, part=purpose)) for key in keys]
+    lacks: list[Lack] = [
+        PlainClash(code="params-without-export", purpose=KeyOf(key=key, part=purpose)) for key in keys
+    ]
     return tuple(lacks)
 
 
@@ -52,18 +44,18 @@ def disk_needs(name: str, machine: Machine) -> Iterator[Lack]:
     for disk in machine.disks:
         one = DiskOf(volume=disk.volume, machine=name)
         if disk.via == ("user" if guest else "hypervisor"):
-            yield DiskWayForOthers(purpose=one, via=disk.via)
+            yield ClashOfWay(code="disk-way-for-others", purpose=one, via=disk.via)
         if disk.via == "kernel" and machine.kind == "netns":
-            yield KernelInitiatorInNamespace(purpose=one)
+            yield PlainClash(code="kernel-initiator-in-namespace", purpose=one)
         if (not guest or disk.via == "kernel") and disk.bus is not None:
-            yield BusWithoutGuest(purpose=one)
+            yield PlainClash(code="bus-without-guest", purpose=one)
         if isinstance(machine, Vm) and machine.engine == "xen" and disk.bus is not None:
-            yield XenBusFixed(purpose=one)
+            yield PlainClash(code="xen-bus-fixed", purpose=one)
         qemu = isinstance(machine, Vm) and machine.engine == "qemu" and disk.via != "kernel"
         if disk.cache is not None and not qemu and not (disk.via == "user" and disk.cache in DAEMON_CACHES):
-            yield DiskCacheWithoutQemu(purpose=one)
+            yield PlainClash(code="disk-cache-without-qemu", purpose=one)
         if disk.throttle is not None and not (qemu or disk.via == "user"):
-            yield ThrottleWithoutQemu(purpose=one)
+            yield PlainClash(code="throttle-without-qemu", purpose=one)
     if sum(disk.bus == "ide" for disk in machine.disks) > IDE_PORTS:
         yield IdePortsTooFew(purpose=KeyOf(key="disks", part=ForMachine(machine=name)), most=IDE_PORTS)
 
@@ -86,12 +78,12 @@ def _disk_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: Where)
         yield Need(NeedKind.PROGRAM, "qemu-storage-daemon", one, there)
     if volume.export is None:
         if disk.via in ("hypervisor", "kernel"):
-            yield InitiatorWithoutExport(purpose=one, via=disk.via)
+            yield ClashOfWay(code="initiator-without-export", purpose=one, via=disk.via)
         return
     if disk.via == "local":
-        yield ExportWithoutWay(purpose=one)
+        yield PlainClash(code="export-without-way", purpose=one)
     elif volume.on is None:
-        yield ExportWithoutMachine(purpose=ForVolume(volume=disk.volume))
+        yield PlainClash(code="export-without-machine", purpose=ForVolume(volume=disk.volume))
     else:
         yield from _target_needs(lab, disk.volume, where)
         yield from _initiator_needs(lab, name, machine, disk, where)
@@ -107,10 +99,10 @@ def _initiator_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: W
             yield Need(NeedKind.PROGRAM, INITIATORS[export], one, there)
         return
     if disk.via == "hypervisor" and (machine.on is None or not is_qemu(machine)):
-        yield HypervisorWithoutAddress(purpose=one)
+        yield PlainClash(code="hypervisor-without-address", purpose=one)
         return
     if export == "nvme-tcp":
-        yield NoNvmeInitiator(purpose=one, via=disk.via)
+        yield ClashOfWay(code="no-nvme-initiator", purpose=one, via=disk.via)
     if export == "iscsi":
         parent = where(lab, parent_kernel(lab, name)) if disk.via == "hypervisor" else there
         yield Need(NeedKind.FEATURE, QEMU_ISCSI, one, parent)

@@ -8,28 +8,17 @@ from iolab.run.doctor.findings import Finding, Grade, good, lacking, limited
 from iolab.run.doctor.guests import guest_findings
 from iolab.run.doctor.readiness import readiness_findings
 from iolab.statements.examined import (
-    AfPacketOnly,
-    AfXdpFirst,
-    AsRoot,
-    AsUser,
     ChangesLeft,
-    ClocksourceFast,
-    ClocksourceSlow,
+    ClocksourceExamined,
     CpusEnough,
     CpusFew,
-    DropReasonsAbsent,
-    FeatureAbsent,
-    FeatureUntried,
-    FeatureWorks,
+    FeatureExamined,
     HeldByLab,
-    HostFree,
-    LoadHigh,
-    LoadLow,
+    HostExamined,
+    LoadExamined,
     NoPrivilege,
-    NoUserNamespaces,
     ProgramMissing,
     ProgramVersion,
-    VethByNapi,
 )
 
 __all__ = ["Finding", "Grade", "examine"]
@@ -74,11 +63,12 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
 def _privilege(agent: Agent) -> Finding:
     hello = agent.hello
     if hello.rootless:
-        return good("privilege", AsUser())
+        return good("privilege", HostExamined(code="as-user"))
     if "netns" in hello.capabilities:
-        return good("privilege", AsRoot())
+        return good("privilege", HostExamined(code="as-root"))
     return lacking(
-        "privilege", NoPrivilege(limits=tuple(hello.limits)) if hello.limits else NoUserNamespaces()
+        "privilege",
+        NoPrivilege(limits=tuple(hello.limits)) if hello.limits else HostExamined(code="no-user-namespaces"),
     )
 
 
@@ -87,18 +77,24 @@ def _free(agent: Agent) -> Finding:
     if hello.busy_pid is not None:
         return limited("host", HeldByLab(pid=hello.busy_pid))
     left = sum(predecessor.entries for predecessor in hello.predecessors)
-    return limited("host", ChangesLeft(changes=left)) if left else good("host", HostFree())
+    return (
+        limited("host", ChangesLeft(changes=left)) if left else good("host", HostExamined(code="host-free"))
+    )
 
 
 def _packets(agent: Agent, facts: Facts) -> list[Finding]:
     """Return what packet trials will find here; nothing where this agent has no engine."""
     found = [_packet_path(agent), _placing(facts)]
-    return found if agent.hello.rootless else [*found, good("NAPI", VethByNapi())]
+    return found if agent.hello.rootless else [*found, good("NAPI", HostExamined(code="veth-by-napi"))]
 
 
 def _packet_path(agent: Agent) -> Finding:
     subject = "packet path"
-    return limited(subject, AfPacketOnly()) if agent.hello.rootless else good(subject, AfXdpFirst())
+    return (
+        limited(subject, HostExamined(code="af-packet-only"))
+        if agent.hello.rootless
+        else good(subject, HostExamined(code="af-xdp-first"))
+    )
 
 
 def _placing(facts: Facts) -> Finding:
@@ -118,24 +114,24 @@ def _program(facts: Facts, name: str, package: str) -> Finding:
 def _feature(facts: Facts, feature: str) -> Finding:
     state = facts.features.get(feature)
     if state:
-        return good(feature, FeatureWorks(feature=feature))
+        return good(feature, FeatureExamined(code="feature-works", feature=feature))
     graded = lacking if feature in NEEDED_FEATURES else limited
     if feature == DROP_REASONS:
-        return graded(feature, DropReasonsAbsent(feature=feature))
+        return graded(feature, FeatureExamined(code="drop-reasons-absent", feature=feature))
     if state is None:
-        return graded(feature, FeatureUntried(feature=feature))
-    return graded(feature, FeatureAbsent(feature=feature))
+        return graded(feature, FeatureExamined(code="feature-untried", feature=feature))
+    return graded(feature, FeatureExamined(code="feature-absent", feature=feature))
 
 
 def _load(facts: Facts) -> Finding:
     load, cpus = facts.load_1min_milli / 1000, facts.cpus
     if load > BUSY_LOAD_PER_CPU * cpus:
-        return limited("load", LoadHigh(load=load, cpus=cpus))
-    return good("load", LoadLow(load=load, cpus=cpus))
+        return limited("load", LoadExamined(code="load-high", load=load, cpus=cpus))
+    return good("load", LoadExamined(code="load-low", load=load, cpus=cpus))
 
 
 def _clock(facts: Facts) -> Finding:
     subject, clocksource = "clocksource", facts.clocksource
     if clocksource in FAST_CLOCKSOURCES:
-        return good(subject, ClocksourceFast(clocksource=clocksource))
-    return limited(subject, ClocksourceSlow(clocksource=clocksource))
+        return good(subject, ClocksourceExamined(code="clocksource-fast", clocksource=clocksource))
+    return limited(subject, ClocksourceExamined(code="clocksource-slow", clocksource=clocksource))

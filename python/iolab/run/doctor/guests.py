@@ -17,26 +17,12 @@ from iolab.run.guests.boot_sources import find_here
 from iolab.run.guests.hypervisors import Hypervisors, find_emulator
 from iolab.statements.examined import Examined, ProgramVersion
 from iolab.statements.examined_guests import (
-    AcceleratorKvm,
-    AcceleratorNone,
-    AcceleratorUntold,
-    AcceleratorUntried,
-    DeviceThere,
-    ImageNotBuilt,
+    DeviceExamined,
+    GuestsExamined,
     ImagesBuilt,
-    KvmAbsent,
-    MacvtapAbsent,
-    MacvtapBySudo,
-    MacvtapClosed,
-    MacvtapOpen,
-    QemuNotThere,
+    ProgramExamined,
     QemuThere,
-    QemuUnfit,
-    SwitchLacksQemu,
     SwitchMissing,
-    SwitchThere,
-    TunAbsent,
-    VhostNetAbsent,
 )
 
 VHOST_NET = "/dev/vhost-net"
@@ -57,8 +43,8 @@ def guest_findings(agent: Agent, facts: Facts) -> list[Finding]:
     """
     return [
         *(_on_other_host(agent, facts) if agent.name else [_hypervisor(), _images(), _accelerator(agent)]),
-        _device(agent, TUN, TunAbsent(path=TUN)),
-        _device(agent, VHOST_NET, VhostNetAbsent(path=VHOST_NET)),
+        _device(agent, TUN, DeviceExamined(code="tun-absent", path=TUN)),
+        _device(agent, VHOST_NET, DeviceExamined(code="vhost-net-absent", path=VHOST_NET)),
         _macvtap(facts, agent),
         _switch(agent),
         xen_finding(agent),
@@ -69,15 +55,19 @@ def _hypervisor() -> Finding:
     try:
         emulator = find_qemu()
     except UnsupportedError as error:
-        return limited("QEMU", QemuUnfit(said=str(error)))
+        return limited("QEMU", ProgramExamined(code="qemu-unfit", said=str(error)))
     version = ".".join(map(str, emulator.version))
     return good("QEMU", QemuThere(version=version, program=str(emulator.program)))
 
 
 def _on_other_host(agent: Agent, facts: Facts) -> list[Finding]:
     version = facts.programs.get(QEMU)
-    qemu = good("QEMU", ProgramVersion(version=version)) if version else limited("QEMU", QemuNotThere())
-    return [qemu, _device(agent, KVM, KvmAbsent(path=KVM))]
+    qemu = (
+        good("QEMU", ProgramVersion(version=version))
+        if version
+        else limited("QEMU", GuestsExamined(code="qemu-not-there"))
+    )
+    return [qemu, _device(agent, KVM, DeviceExamined(code="kvm-absent", path=KVM))]
 
 
 def _images() -> Finding:
@@ -86,7 +76,7 @@ def _images() -> Finding:
     seen = ImagesBuilt(images=images)
     if built["linux"] is not None:
         return good("guest image", seen)
-    return limited("guest image", *((seen,) if images else ()), ImageNotBuilt())
+    return limited("guest image", *((seen,) if images else ()), GuestsExamined(code="image-not-built"))
 
 
 def _accelerator(agent: Agent) -> Finding:
@@ -95,24 +85,31 @@ def _accelerator(agent: Agent) -> Finding:
         source, emulator = find_here(PROBE), find_emulator(PROBE)
         found, untold = Hypervisors(Agents(agent)).accelerator(PROBE, HERE, source, emulator)
     except UnsupportedError as error:
-        return limited(subject, AcceleratorUntried(said=str(error)))
+        return limited(subject, ProgramExamined(code="accelerator-untried", said=str(error)))
     if untold:
-        return limited(subject, AcceleratorUntold(said=untold))
-    return good(subject, AcceleratorKvm()) if found == "kvm" else limited(subject, AcceleratorNone())
+        return limited(subject, ProgramExamined(code="accelerator-untold", said=untold))
+    return (
+        good(subject, GuestsExamined(code="accelerator-kvm"))
+        if found == "kvm"
+        else limited(subject, GuestsExamined(code="accelerator-none"))
+    )
 
 
 def _device(agent: Agent, path: str, absent: Examined) -> Finding:
     there = agent.run(("test", "-c", path)).succeeded
-    return good(path, DeviceThere(path=path)) if there else limited(path, absent)
+    return good(path, DeviceExamined(code="device-there", path=path)) if there else limited(path, absent)
 
 
 def _macvtap(facts: Facts, agent: Agent) -> Finding:
     subject = "macvtap nodes"
     if not facts.features.get("link:macvtap"):
-        return limited(subject, MacvtapAbsent())
+        return limited(subject, GuestsExamined(code="macvtap-absent"))
     if "macvtap" not in agent.hello.capabilities:
-        return limited(subject, MacvtapClosed())
-    return good(subject, MacvtapBySudo() if agent.hello.rootless else MacvtapOpen())
+        return limited(subject, GuestsExamined(code="macvtap-closed"))
+    return good(
+        subject,
+        GuestsExamined(code="macvtap-by-sudo" if agent.hello.rootless else "macvtap-open"),
+    )
 
 
 def _switch(agent: Agent) -> Finding:
@@ -123,5 +120,5 @@ def _switch(agent: Agent) -> Finding:
         if not agent.name:
             find_qemu(NEWER)
     except UnsupportedError as error:
-        return limited(SWITCH, SwitchLacksQemu(said=str(error)))
-    return good(SWITCH, SwitchThere())
+        return limited(SWITCH, ProgramExamined(code="switch-lacks-qemu", said=str(error)))
+    return good(SWITCH, GuestsExamined(code="switch-there"))

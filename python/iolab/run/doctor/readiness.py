@@ -15,20 +15,14 @@ from iolab.statements.examined import (
     CardPause,
     CardSeen,
     Examined,
-    FrequencyUnset,
     GovernorOfCpus,
     Governors,
     GovernorsOfDriver,
+    HostExamined,
     IdleState,
     IdleStates,
-    IrqbalanceAbsent,
-    IrqbalanceRuns,
     NodeCpus,
     NumaNodes,
-    SmtOff,
-    SmtOn,
-    TurboIsOff,
-    TurboIsOn,
 )
 
 
@@ -43,25 +37,33 @@ def _processors(facts: Facts, found: tuple[Concern, ...]) -> Iterator[Finding]:
     processors = facts.processors
     yield _finding("cpu-frequency", _frequency(processors), found)
     if processors.turbo is not None:
-        yield _finding("turbo", TurboIsOn() if processors.turbo else TurboIsOff(), found)
+        yield _finding(
+            "turbo",
+            HostExamined(code="turbo-is-on" if processors.turbo else "turbo-is-off"),
+            found,
+        )
     if processors.idle_states:
         states = tuple(
             IdleState(state=one.name, wake_ns=one.exit_latency_ns) for one in processors.idle_states
         )
         yield _finding("idle-states", IdleStates(driver=processors.idle_driver or "", states=states), found)
     if processors.smt is not None:
-        yield good("SMT", SmtOn() if processors.smt else SmtOff())
+        yield good("SMT", HostExamined(code="smt-on" if processors.smt else "smt-off"))
     if len(processors.nodes) > 1:
         nodes = tuple(NodeCpus(node=str(name), cpus=cpus) for name, cpus in processors.nodes.items())
         yield good("NUMA", NumaNodes(nodes=nodes))
     runs = "irqbalance" in facts.daemons
-    yield _finding("irqbalance", IrqbalanceRuns() if runs else IrqbalanceAbsent(), found)
+    yield _finding(
+        "irqbalance",
+        HostExamined(code="irqbalance-runs" if runs else "irqbalance-absent"),
+        found,
+    )
 
 
 def _frequency(processors: ProcessorFacts) -> Examined:
     governors = tuple(GovernorOfCpus(governor=name, cpus=cpus) for name, cpus in processors.governors.items())
     if not governors:
-        return FrequencyUnset()
+        return HostExamined(code="frequency-unset")
     if not processors.driver:
         return Governors(governors=governors)
     return GovernorsOfDriver(driver=processors.driver, governors=governors)

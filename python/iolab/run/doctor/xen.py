@@ -7,12 +7,9 @@ from iolab.agent.decoding import understood
 from iolab.run.doctor.findings import Finding, good, limited
 from iolab.run.guests.xen_domains import LOOK, XL_TIMEOUT_MS
 from iolab.statements.examined_guests import (
-    NoXen,
-    XenCpusShort,
-    XenMemoryShort,
-    XenNotParavirtual,
+    GuestsExamined,
+    ProgramExamined,
     XenRoom,
-    XenSilent,
 )
 
 SUBJECT = "Xen"
@@ -27,11 +24,11 @@ def xen_finding(agent: Agent) -> Finding:
     """Return what `engine: xen` will find there; nothing else needs it, so a host without is only limited."""
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=XL_TIMEOUT_MS)
     if not looked.succeeded:
-        return limited(SUBJECT, NoXen(said=looked.complaint))
+        return limited(SUBJECT, ProgramExamined(code="no-xen", said=looked.complaint))
     told, running = (agent.run(argv, timeout_ms=XL_TIMEOUT_MS) for argv in (INFO, VCPUS))
     for shown in (told, running):
         if not shown.succeeded:
-            return limited(SUBJECT, XenSilent(said=shown.complaint))
+            return limited(SUBJECT, ProgramExamined(code="xen-silent", said=shown.complaint))
     with understood(agent.name, "what Xen has"):
         return _room(told.stdout, running.stdout)
 
@@ -49,8 +46,12 @@ def _room(told: str, running: str) -> Finding:
         cpus=cpus,
     )
     short = [
-        *([XenNotParavirtual()] if "pv" not in about.get("virt_caps", "pv").split() else []),
-        *([XenMemoryShort()] if free_mib < SMALL_MIB else []),
-        *([XenCpusShort()] if not free_cpus else []),
+        *(
+            [GuestsExamined(code="xen-not-paravirtual")]
+            if "pv" not in about.get("virt_caps", "pv").split()
+            else []
+        ),
+        *([GuestsExamined(code="xen-memory-short")] if free_mib < SMALL_MIB else []),
+        *([GuestsExamined(code="xen-cpus-short")] if not free_cpus else []),
     ]
     return limited(SUBJECT, seen, *short) if short else good(SUBJECT, seen)

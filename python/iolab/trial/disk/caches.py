@@ -14,7 +14,11 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, volume_path
-from iolab.statements.caches import CacheLayer, DoorCache, ProgramCache, StoreCache, TargetCache
+from iolab.statements.caches import (
+    CacheLayer,
+    ProgramCache,
+    VolumeCache,
+)
 from iolab.statements.disk_warnings import FlushNotKept
 from iolab.statements.warnings import CacheUnknown
 from iolab.trial.disk.disk_programs import definition_of, row_of
@@ -54,7 +58,7 @@ class Looked:
     @property
     def is_door(self) -> bool:
         """Whether it is a file of FUSE: to open one empties it, so that a look at it shows nothing."""
-        return isinstance(self.layer.about, DoorCache)
+        return self.layer.about.code == "door-cache"
 
     @property
     def passed_by(self) -> bool:
@@ -85,10 +89,18 @@ def layers_of(lab: Lab, machine: str, disk: Disk) -> tuple[Layer, ...]:
 def _layers(lab: Lab, machine: str, disk: Disk) -> Iterator[Layer]:
     volume, path = lab.volumes[disk.volume], volume_path(disk.volume, NAME_PREFIX)
     if disk.via == "user":
-        yield Layer(DoorCache(volume=disk.volume), kernel_of(lab, machine), door_of(disk.volume, NAME_PREFIX))
+        yield Layer(
+            VolumeCache(code="door-cache", volume=disk.volume),
+            kernel_of(lab, machine),
+            door_of(disk.volume, NAME_PREFIX),
+        )
     if in_memory(lab, volume):
         return  # the store is memory itself: nothing of it is kept a second time
-    about = StoreCache(volume=disk.volume) if volume.export is None else TargetCache(volume=disk.volume)
+    about = (
+        VolumeCache(code="store-cache", volume=disk.volume)
+        if volume.export is None
+        else VolumeCache(code="target-cache", volume=disk.volume)
+    )
     yield Layer(about, holder_of(lab, volume), path)
 
 

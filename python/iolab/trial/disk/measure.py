@@ -15,7 +15,9 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
 from iolab.record.in_effect import Effect
 from iolab.record.metric import Metrics
-from iolab.statements.caches import ProgramCache, StoreCache, TargetCache
+from iolab.statements.caches import (
+    ProgramCache,
+)
 from iolab.statements.disk_warnings import LessConfined
 from iolab.statements.warnings import Warning
 from iolab.trial.disk.below import Below, look_below, used_by_others
@@ -285,7 +287,7 @@ def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop:
         (own_program(agent), "disk"),
     )
     try:
-        if isinstance(layer.about, StoreCache | TargetCache):
+        if layer.about.code in ("store-cache", "target-cache"):
             done = run_to_end(agent, argv, asked)
         else:  # to open it is to ask the disk, which may hang
             done = run_on_disk(agent, disk, argv, asked, patience, reaches=None, writes=False)

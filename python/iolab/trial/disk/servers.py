@@ -24,13 +24,11 @@ from iolab.statements.storage import (
     DiskServer,
     GuestKernel,
     IscsiTarget,
-    NbdServer,
     NoReply,
-    NvmeTarget,
     OtherProtocol,
     ProcessGone,
     ProcessStopped,
-    StorageDaemon,
+    VolumeServer,
 )
 from iolab.trial.disk.own import Answer, parse_own
 from iolab.trial.lab_access import Site
@@ -127,7 +125,7 @@ def _servers(site: Site, machine: str, disk: Disk) -> Iterator[Server]:
         door, kernel = door_of(disk.volume, NAME_PREFIX), kernel_of(lab, machine)
         peer: dict[str, Json] = {"kind": "qmp", "socket": monitor_of(disk.volume, NAME_PREFIX)}
         yield Server(
-            StorageDaemon(volume=disk.volume, machine=machine),
+            VolumeServer(code="storage-daemon", volume=disk.volume, machine=machine),
             Process(kernel, f"{door}.pid", f"{door}.pid"),
             Connection(kernel, None, peer, QMP),
         )
@@ -142,10 +140,12 @@ def _target(lab: Lab, name: str, machine: str) -> tuple[DiskServer, Process | No
     volume = lab.volumes[name]
     kernel = holder_of(lab, volume)
     if volume.export == "nvme-tcp":
-        return NvmeTarget(volume=name, machine=machine), None
+        return VolumeServer(code="nvme-target", volume=name, machine=machine), None
     if volume.export == "nbd":
         pid_file = nbd_pid_file(name, NAME_PREFIX)
-        return NbdServer(volume=name, machine=machine), Process(kernel, pid_file, pid_file)
+        return VolumeServer(code="nbd-server", volume=name, machine=machine), Process(
+            kernel, pid_file, pid_file
+        )
     if by_kernel(lab, volume):
         return IscsiTarget(volume=name, machine=machine, program="LIO"), None
     socket = control_socket(name, NAME_PREFIX)

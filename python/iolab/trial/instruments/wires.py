@@ -16,11 +16,8 @@ from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.statements.on_wire import (
     PacerSlipped,
-    WireByTaps,
     WireLate,
-    WireNotApart,
-    WireUnprioritised,
-    WireUnstamped,
+    WireWeakened,
 )
 from iolab.statements.warnings import Warning
 from iolab.trial.instruments.instrument import Seen
@@ -154,13 +151,13 @@ def _lacking(wire: WireLink, carried: WireCarried) -> Iterator[Warning]:
     """Yield what a wire has not that it was to have; where it spaces nothing, a CPU apart only makes it faster."""
     link = wire.name
     if carried.not_apart is not None and wire.paced:
-        yield WireNotApart(link=link, reason=carried.not_apart)
+        yield WireWeakened(code="wire-not-apart", link=link, reason=carried.not_apart)
     if carried.unprioritised is not None:
-        yield WireUnprioritised(link=link, reason=carried.unprioritised)
+        yield WireWeakened(code="wire-unprioritised", link=link, reason=carried.unprioritised)
     if carried.unstamped is not None:
-        yield WireUnstamped(link=link, reason=carried.unstamped)
+        yield WireWeakened(code="wire-unstamped", link=link, reason=carried.unstamped)
     if carried.no_veth is not None:
-        yield WireByTaps(link=link, reason=carried.no_veth)
+        yield WireWeakened(code="wire-by-taps", link=link, reason=carried.no_veth)
 
 
 def _is_to_be_said(link: WireLink, way: WayCounts) -> bool:

@@ -16,14 +16,12 @@ from iolab.record.search import Found, Goal, StopReason
 from iolab.record.verdict import Limit
 from iolab.statements.warnings import (
     GeneratorLimited,
-    LineLimited,
     More,
     MoreByLiveFrames,
     MoreSenders,
-    NothingPassed,
     QueueTookUp,
+    SearchCutShort,
     SearchDisturbed,
-    SearchPartial,
     Warning,
 )
 from iolab.trial.lab_access import Ceilings, Site
@@ -287,11 +285,11 @@ def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
         case StopReason.GENERATOR:
             return (GeneratorLimited(ended=found.seen, more=_more(ceilings)),)
         case StopReason.LINE:
-            return (LineLimited(ended=found.seen),)
+            return (SearchCutShort(code="line-limited", ended=found.seen),)
         case StopReason.NOTHING_PASSES:
-            return (NothingPassed(ended=found.seen),)
+            return (SearchCutShort(code="nothing-passed", ended=found.seen),)
         case _:
-            return (SearchPartial(ended=found.seen),)
+            return (SearchCutShort(code="search-partial", ended=found.seen),)
 
 
 def _more(ceilings: Ceilings) -> More:

@@ -10,7 +10,11 @@ from iolab.record.metric import FRAME_RATE, Metric, Metrics
 from iolab.record.packets import SearchRecord
 from iolab.record.verdict import Limit
 from iolab.statements.failures import NothingForwarded
-from iolab.statements.warnings import CurvePartial, StepsAboveLine, Warning
+from iolab.statements.warnings import (
+    SearchCutShort,
+    StepsAboveLine,
+    Warning,
+)
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
@@ -51,7 +55,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
             )
             if not rate_fps:
                 raise Failed(NothingForwarded())
-            notes += () if result.robust_fps else (CurvePartial(ended=result.seen),)
+            notes += () if result.robust_fps else (SearchCutShort(code="curve-partial", ended=result.seen),)
             limit = limited_by(result, found)
         steps = [
             bench.run(_trial(measure, rate_fps * share), "curve", share)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall, TrafficRan
 from iolab.record.search import EXCUSED_RATIO
-from iolab.statements.clauses import CpuStolen, Disturbance, ReceiverHeldUp, SenderHeldUp
+from iolab.statements.clauses import CpuStolen, Disturbance, HeldUp
 from iolab.trial.packets.balance import offered_frames
 
 STALL_NS = 1_000_000
@@ -22,11 +22,18 @@ def perturbations(
 ) -> tuple[Disturbance, ...]:
     """Return what disturbed the host during a trial; nothing: it was calm."""
     found: list[Disturbance] = []
-    for held_up, reports in ((SenderHeldUp, senders), (ReceiverHeldUp, receivers)):
-        for report in reports:
-            late_ns = [stall.late_ns for stall in report.stalls if _disturbed(stall)]
-            if late_ns:
-                found.append(held_up(port=report.port, times=len(late_ns), longest_ns=max(late_ns)))
+    reports: tuple[SenderReport | ReceiverReport, ...] = (*senders, *receivers)
+    for report in reports:
+        late_ns = [stall.late_ns for stall in report.stalls if _disturbed(stall)]
+        if late_ns:
+            found.append(
+                HeldUp(
+                    code="sender-held-up" if isinstance(report, SenderReport) else "receiver-held-up",
+                    port=report.port,
+                    times=len(late_ns),
+                    longest_ns=max(late_ns),
+                )
+            )
     if steal_ns >= STEAL_NS:
         found.append(CpuStolen(stolen_ns=steal_ns))
     return tuple(found)

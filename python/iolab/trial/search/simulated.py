@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from iolab.record.search import LoadResult
-from iolab.statements.clauses import SenderHeldUp
+from iolab.statements.clauses import HeldUp
 from iolab.units import NS_PER_S
 
 from .steady import Parts, find_steady
@@ -125,7 +125,9 @@ class Bench:
             intended_frames=intended,
             offered_frames=sum(flow.sent),
             forwarded_frames=sum(flow.received),
-            perturbations=(SenderHeldUp(port="simulated", times=len(seen), longest_ns=device.stall_ns),)
+            perturbations=(
+                HeldUp(code="sender-held-up", port="simulated", times=len(seen), longest_ns=device.stall_ns),
+            )
             if seen
             else (),
             overhead_ns=device.overhead_ns + round(flow.late / max(1.0, capacity) * NS_PER_S),

@@ -8,12 +8,9 @@ from iolab.lab.endpoints import Endpoint
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.statements.warnings import (
-    AnotherPath,
     CountersDisagree,
     CountersMissing,
-    DatagramsUnread,
     Disagreement,
-    SegmentsTwice,
     Warning,
 )
 from iolab.trial.streams.iperf3 import FlowReport
@@ -27,7 +24,10 @@ IPV4_BYTES, IPV6_BYTES = 20, 40
 """Header of IP without options."""
 
 
-MORE_COUNTED: Mapping[str, Disagreement] = {"tcp": SegmentsTwice(), "udp": DatagramsUnread()}
+MORE_COUNTED: Mapping[str, Disagreement] = {
+    "tcp": Disagreement(code="segments-twice"),
+    "udp": Disagreement(code="datagrams-unread"),
+}
 
 
 def cpu_metrics(before: Reading, after: Reading, machine: str | None = None) -> tuple[Metric, ...]:
@@ -144,5 +144,5 @@ def _disagreement(protocol: str, arrival: Arrival, *, alone: bool) -> Warning | 
         counted_bytes=counted,
         delivered_bytes=delivered,
         difference_ratio=difference,
-        cause=MORE_COUNTED[protocol] if difference > 0 else AnotherPath(),
+        cause=MORE_COUNTED[protocol] if difference > 0 else Disagreement(code="another-path"),
     )

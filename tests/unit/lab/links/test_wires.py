@@ -15,7 +15,7 @@ from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wi
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.packets.placement import placement_of
-from iolab.statements.unbuilt import WireUnbuilt
+from iolab.statements.unbuilt import PlainUnbuilt
 
 
 def wired(done: dict[str, object] | None, *ends: str) -> Lab:
@@ -141,7 +141,7 @@ def test_a_guest_is_plugged_into_a_bridge_of_its_own() -> None:
         if isinstance(action, Run) and "master" in action.do.argv
     }
     assert {"br0", "br1"} == {line.split()[6] for line in enslaved}
-    assert not any(isinstance(need, WireUnbuilt) for need in lab_needs(lab))
+    assert not any(isinstance(need, PlainUnbuilt) for need in lab_needs(lab))
 
 
 def test_a_wire_needs_taps_and_memory_and_two_ends() -> None:
@@ -151,7 +151,7 @@ def test_a_wire_needs_taps_and_memory_and_two_ends() -> None:
     assert needs[NeedKind.MEMORY] == str(2 * (1_250_000_000 + MARGIN_BYTES))
     assert needs[NeedKind.FEATURE] == "link:tun"
     more = lab_needs(wired({"delay": "1s"}, "near.eth0", "far.eth0", "third.eth0"))
-    assert any(isinstance(need, WireUnbuilt) for need in more)
+    assert any(isinstance(need, PlainUnbuilt) and need.code == "wire-unbuilt" for need in more)
 
 
 @pytest.mark.parametrize(

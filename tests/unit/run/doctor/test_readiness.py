@@ -9,7 +9,7 @@ from iolab.report.words import EN
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.readiness import readiness_findings
 from iolab.statements.concerns import NetworkManagerManages
-from iolab.statements.examined import FrequencyUnset
+from iolab.statements.examined import HostExamined
 
 
 def found(
@@ -45,6 +45,6 @@ def test_a_card_is_described_with_driver_firmware_and_settings() -> None:
 def test_a_virtual_machine_sets_no_frequency_and_needs_no_advice() -> None:
     """Nothing that nobody can change is held against a host."""
     lines = found(processors=ProcessorFacts(online="0-1"))
-    assert lines["cpu-frequency"].seen == (FrequencyUnset(),)
+    assert lines["cpu-frequency"].seen == (HostExamined(code="frequency-unset"),)
     assert {line.grade for line in lines.values()} == {Grade.GOOD}
     assert {line.grade for line in found(processors=READY).values()} == {Grade.GOOD}

@@ -9,7 +9,10 @@ from iolab.agent.messages import ThreadTimes
 from iolab.record.balance import Balance, Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import GUEST, CpuUse, Limit, Thread, Verdict
-from iolab.statements.clauses import Disturbance, ReceiverHeldUp
+from iolab.statements.clauses import (
+    Disturbance,
+    HeldUp,
+)
 from iolab.statements.drop_reasons import DropReason, NotPassedOnFor, RingFull
 from iolab.statements.places import AtPort, Place
 from iolab.trial.counters.cpu_use import run_and_wait
@@ -17,7 +20,7 @@ from iolab.trial.packets.verdict import Evidence, judge
 
 SECOND_NS = 1_000_000_000
 IDLE = CpuUse(0, 0.1, 0.0, 0.0)
-HELD_UP = ReceiverHeldUp(port="tester.p1", times=2, longest_ns=500_100_000)
+HELD_UP = HeldUp(code="receiver-held-up", port="tester.p1", times=2, longest_ns=500_100_000)
 NAPI = Thread("napi/eth0-447", "device", "a.eth0", 1, 0.02, 0.93)
 BESIDE = (
     Thread("generator", "generator", "tester.p0", 0, 0.94, 0.05),

@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 from iolab.experiment.measures import DiskMeasure
-from iolab.statements.caches import DoorCache, ProgramCache, TargetCache
+from iolab.statements.caches import (
+    ProgramCache,
+    VolumeCache,
+)
 from iolab.trial.disk.caches import Layer, Looked, program_proved, unflushed, unknown
 from iolab.trial.disk.own import OwnReport, Phase, Residency
 
@@ -19,7 +22,7 @@ def seen(state: str, resident: int = 0) -> Residency:
 
 def looked(before: Residency | None, after: Residency | None) -> Looked:
     """Return a target's cache, as it was seen."""
-    return Looked(Layer(TargetCache(volume="lun0"), "", "/var/tmp/lun0"), before, after)
+    return Looked(Layer(VolumeCache(code="target-cache", volume="lun0"), "", "/var/tmp/lun0"), before, after)
 
 
 def measure(program: str, profile: str | None = None) -> DiskMeasure:
@@ -45,15 +48,18 @@ def test_a_cache_that_is_empty_before_and_after_was_passed_by() -> None:
     assert unknown(PC2, True, [looked(seen("cold"), seen("cold"))]) == ()
     for before, after in (("cold", "warm"), ("partly", "cold"), ("cold", "unknown")):
         (warning,) = unknown(PC2, True, [looked(seen(before), seen(after))])
-        assert warning.layers == (TargetCache(volume="lun0"),)
-    assert unknown(PC2, False, [looked(None, seen("cold"))])[0].layers == (PC2, TargetCache(volume="lun0"))
+        assert warning.layers == (VolumeCache(code="target-cache", volume="lun0"),)
+    assert unknown(PC2, False, [looked(None, seen("cold"))])[0].layers == (
+        PC2,
+        VolumeCache(code="target-cache", volume="lun0"),
+    )
 
 
 def test_a_cache_with_bytes_that_no_disk_has_did_not_keep_a_flush() -> None:
     """Where the kernel does not say, nothing is said."""
     dirty, clean = (seen("warm").model_copy(update={"dirty_bytes": bytes_}) for bytes_ in (4096, 0))
     (warning,) = unflushed([looked(None, dirty)])
-    assert (warning.layer, warning.dirty_bytes) == (TargetCache(volume="lun0"), 4096)
+    assert (warning.layer, warning.dirty_bytes) == (VolumeCache(code="target-cache", volume="lun0"), 4096)
     assert unflushed([looked(dirty, clean), looked(None, None), looked(None, seen("warm"))]) == ()
 
 
@@ -90,8 +96,10 @@ def test_figures_with_an_unknown_cache_are_not_put_in_proportion() -> None:
 
 def test_a_door_is_proved_by_the_layers_below_alone() -> None:
     """To open a file of FUSE empties it: whoever looks finds it cold, whatever it kept."""
-    door = Looked(Layer(DoorCache(volume="lun0"), "", "/run/lun0.door"), seen("cold"), seen("cold"))
+    door = Looked(
+        Layer(VolumeCache(code="door-cache", volume="lun0"), "", "/run/lun0.door"), seen("cold"), seen("cold")
+    )
     for kept in (None, True):
         (warning,) = unknown(PC2, True, [replace(door, kept=kept)])
-        assert warning.layers == (DoorCache(volume="lun0"),)
+        assert warning.layers == (VolumeCache(code="door-cache", volume="lun0"),)
     assert unknown(PC2, True, [replace(door, kept=False)]) == ()

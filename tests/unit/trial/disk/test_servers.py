@@ -19,14 +19,12 @@ from iolab.statements.storage import (
     DiskServerFailed,
     GuestKernel,
     IscsiTarget,
-    NbdServer,
     NoReply,
-    NvmeTarget,
     OtherProtocol,
     ProcessGone,
     ProcessStopped,
-    StorageDaemon,
     StoreFull,
+    VolumeServer,
 )
 from iolab.trial.disk.causes import cause_of
 from iolab.trial.disk.own import Answer
@@ -101,8 +99,8 @@ def cause(site: Site, output: str) -> object:
     [
         ("iscsi", ("netns", "netns"), IscsiTarget(volume="v", machine="pc3", program="tgtd"), True),
         ("iscsi", ("vm", "vm"), IscsiTarget(volume="v", machine="pc3", program="LIO"), False),
-        ("nvme-tcp", ("vm", "vm"), NvmeTarget(volume="v", machine="pc3"), False),
-        ("nbd", ("vm", "netns"), NbdServer(volume="v", machine="pc3"), True),
+        ("nvme-tcp", ("vm", "vm"), VolumeServer(code="nvme-target", volume="v", machine="pc3"), False),
+        ("nbd", ("vm", "netns"), VolumeServer(code="nbd-server", volume="v", machine="pc3"), True),
     ],
 )
 def test_each_protocol_has_its_target_and_its_ping(
@@ -118,7 +116,9 @@ def test_each_protocol_has_its_target_and_its_ping(
     assert (found.process is not None) is has_process
     guests = [one.about for one in servers if one.about.code == "guest-kernel"]
     assert len(guests) == kinds.count("vm")
-    assert (servers[-1].about == StorageDaemon(volume="v", machine="pc2")) is (via == "user")
+    assert (servers[-1].about == VolumeServer(code="storage-daemon", volume="v", machine="pc2")) is (
+        via == "user"
+    )
 
 
 def test_a_local_disk_has_no_server() -> None:
@@ -165,7 +165,10 @@ def test_a_server_that_does_not_answer_is_the_cause_whatever_a_program_reports()
     """With the program's own words."""
     failure = cause(site_of("user", "iscsi", bad=("qmp", "refused")), IO_ERROR)
     assert isinstance(failure, DiskServerFailed)
-    assert (failure.server, failure.output) == (StorageDaemon(volume="v", machine="pc2"), IO_ERROR)
+    assert (failure.server, failure.output) == (
+        VolumeServer(code="storage-daemon", volume="v", machine="pc2"),
+        IO_ERROR,
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,11 @@ from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
 from iolab.record.balance import Balance, Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Thread
-from iolab.statements.clauses import CpuStolen, Disturbance, SenderHeldUp
+from iolab.statements.clauses import (
+    CpuStolen,
+    Disturbance,
+    HeldUp,
+)
 from iolab.statements.doubts import ReasonOfOthers
 from iolab.statements.drop_reasons import InQdisc, NotPassedOnFor, RingFull
 from iolab.statements.places import AtCpu, AtDevice, AtPort, AtReceiver, OnTheWay, Place
@@ -35,7 +39,7 @@ def test_a_schedule_that_the_host_held_up_for_long_was_no_load_of_its_rate() -> 
     assert excused_frames(replace(SENT, offered_frames=400, stalls=(stall(600_000_000),))) == 100
 
 
-HELD_UP = (SenderHeldUp(port="a", times=1, longest_ns=2_000_000),)
+HELD_UP = (HeldUp(code="sender-held-up", port="a", times=1, longest_ns=2_000_000),)
 OTHERS = ReasonOfOthers(reason="NETFILTER_DROP", dropped_frames=5_000, missing_frames=100)
 
 
@@ -192,7 +196,7 @@ def test_only_what_held_a_thread_up_for_a_millisecond_is_a_disturbance() -> None
     calm = replace(SENT, stalls=(stall(400_000), stall(5_000_000, "no_room")))
     assert perturbations([calm], [RECEIVED], 0) == ()
     (held,) = perturbations([replace(SENT, stalls=(stall(2_000_000),))], [RECEIVED], 0)
-    assert held == SenderHeldUp(port=SENT.port, times=1, longest_ns=2_000_000)
+    assert held == HeldUp(code="sender-held-up", port=SENT.port, times=1, longest_ns=2_000_000)
     (stolen,) = perturbations([SENT], [RECEIVED], 20_000_000)
     assert stolen == CpuStolen(stolen_ns=20_000_000)
 
