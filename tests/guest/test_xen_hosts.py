@@ -17,7 +17,7 @@ from tests.netns.sshd import Network
 from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.doctor.findings import Grade
-from iolab.run.doctor.xen import xen_finding
+from iolab.run.doctor.guests import xen_finding
 
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 

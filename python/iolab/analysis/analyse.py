@@ -1,5 +1,6 @@
 """From the trials of a run to everything that is concluded from them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain
@@ -18,12 +19,12 @@ from iolab.analysis.effects import (
 from iolab.analysis.estimates import estimate
 from iolab.analysis.findings import detectable_changes, findings_of
 from iolab.analysis.forwarding import Reader, forwarding_of
+from iolab.analysis.forwarding_types import CellLimit, StreamLimits, Verdict
 from iolab.analysis.neighbours import Ints, Resemblance, order_of, resemblance, resemblance_note
 from iolab.analysis.onset import onsets
 from iolab.analysis.outliers import describe, rare_note, stand
 from iolab.analysis.over_levels import over_levels
 from iolab.analysis.ratios import ABSENT, baseline_cells
-from iolab.analysis.streams import stream_limits
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, CellEstimates, Estimates, Outlier
 from iolab.analysis.unlike import by_other_method, unlike
@@ -31,6 +32,8 @@ from iolab.parts.registry import measure_kinds
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
 from iolab.record.packets import PacketTrial
+from iolab.record.trial import Status
+from iolab.record.verdict import Verdict as TrialVerdict
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
@@ -200,3 +203,42 @@ def _estimate_all(
 
 def _alike(order: Callable[[], Ints], column: Column) -> Resemblance:
     return resemblance(order(), column)
+
+
+def stream_limits(trials: Sequence[TrialRecord], plan: Plan) -> tuple[StreamLimits, ...]:
+    """Return the commonest limit of every cell whose trials have a verdict of their own, by measure."""
+    last = {trial.key: trial for trial in trials if trial.result.status is Status.OK}
+    found: dict[str, dict[frozenset[tuple[str, str]], list[TrialRecord]]] = {}
+    for trial in last.values():
+        if trial.result.verdict is not None:
+            cells = found.setdefault(trial.measure, {})
+            cells.setdefault(frozenset(trial.cell.items()), []).append(trial)
+    return tuple(
+        StreamLimits(
+            measure,
+            tuple(
+                CellLimit(cell, commonest([one.result.verdict for one in own if one.result.verdict]))
+                for cell in plan.in_order([own[0].cell for own in cells.values()])
+                for own in (cells[frozenset(cell.items())],)
+            ),
+        )
+        for measure, cells in found.items()
+    )
+
+
+def commonest(verdicts: Sequence[TrialVerdict]) -> Verdict:
+    """Return the limit of most trials of a cell, with what one of them shows: one without a doubt, if there is any."""
+    (limit, place), count = Counter((one.limit, one.place) for one in verdicts).most_common(1)[0]
+    alike = [one for one in verdicts if (one.limit, one.place) == (limit, place)]
+    stands = min(alike, key=lambda one: one.doubt is not None)
+    return Verdict(
+        limit=limit,
+        place=place,
+        seen=stands.seen,
+        doubt=stands.doubt,
+        count=count,
+        total=len(verdicts),
+        cpu=None,
+        cpu_busy_ratio=0.0,
+        idle_ratio=0.0,
+    )

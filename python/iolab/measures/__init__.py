@@ -5,9 +5,7 @@ The models are in `iolab.experiment.measures`, what measures in `iolab.trial`.
 
 from iolab.measures.command import COMMAND
 from iolab.measures.disk import DISK
-from iolab.measures.forwarding import FORWARDING
-from iolab.measures.latency import LATENCY
-from iolab.measures.load_curve import LOAD_CURVE
+from iolab.measures.packets import FORWARDING, LATENCY, LOAD_CURVE
 from iolab.measures.round_trips import PING, RR
 from iolab.measures.stream import STREAM
 from iolab.measures.together import TOGETHER

@@ -1,4 +1,4 @@
-"""What the rows of all kinds that send frames of our own have in common."""
+"""Rows of the kinds that send frames of our own: forwarding, load curve and latency, and what they have in common."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -11,6 +11,36 @@ from iolab.experiment.sections import Section
 from iolab.lab.packets.needs import packet_needs
 from iolab.lab.topology import Topology
 from iolab.parts.rows import MeasureKind, ShortForm
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
+from typing import TYPE_CHECKING
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.measures import Forwarding
+from iolab.lab.packets.frames import fps_of
+from iolab.lab.packets.needs import check_packets
+from iolab.parts.searches import SEARCHES
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
+from typing import TYPE_CHECKING
+
+from iolab.experiment.measures import LoadCurve
+from iolab.parts.searches import FAST_NS
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
+from typing import TYPE_CHECKING
+
+from iolab.experiment.measures import Latency
+from iolab.lab.packets.frames import given_fps
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -76,3 +106,86 @@ def packet_kind(
         leading=leading,
         short_forms=short_forms,
     )
+
+
+def _measure_forwarding(site: "Site", measure: Forwarding) -> "Measured":
+    from iolab.trial.packets.forwarding import measure_forwarding
+
+    return measure_forwarding(site, measure)
+
+
+def _forwarding_ns(measure: Forwarding) -> int:
+    trial_ns = measure.trial + LOAD_OVERHEAD_NS
+    search_ns = SEARCHES[measure.search].duration_ns(trial_ns, measure.trials)
+    return min(search_ns, measure.limit) + len(measure.latency_at) * trial_ns
+
+
+def _check_forwarding(measure: Forwarding, lab: "Lab", topology: Topology) -> None:
+    """Check the search and its way. Raises InputError."""
+    if not SEARCHES[measure.search].zero_loss and measure.loss_ratio == 0:
+        able = " or ".join(name for name, row in SEARCHES.items() if row.zero_loss)
+        seen = f"loss_ratio 0 with search: {measure.search}"
+        allowed = f"above 0 with {measure.search}, which needs 10/loss_ratio frames"
+        advice = f"take search: {able} for zero loss; forwarded_strict_fps of any search tells it as well"
+        raise InputError([Problem("measure", "planning a search", seen, allowed, advice)])
+    check_packets(measure, lab, topology)
+    if measure.start is not None:
+        fps_of(measure.start, measure, "start")
+
+
+FORWARDING = packet_kind(
+    Forwarding,
+    duration_ns=_forwarding_ns,
+    measure=_measure_forwarding,
+    check=_check_forwarding,
+    leading=("forwarded_fps",),
+    short_forms={"forwarding": ShortForm(device=True)},
+)
+
+
+def _measure_load_curve(site: "Site", measure: LoadCurve) -> "Measured":
+    from iolab.trial.packets.load_curve import measure_load_curve
+
+    return measure_load_curve(site, measure)
+
+
+def _load_curve_ns(measure: LoadCurve) -> int:
+    search_ns = FAST_NS if measure.rate is None else 0
+    return search_ns + len(measure.steps) * (measure.trial + LOAD_OVERHEAD_NS)
+
+
+def _check_load_curve(measure: LoadCurve, lab: "Lab", topology: Topology) -> None:
+    """Check its way and its rate. Raises InputError."""
+    check_packets(measure, lab, topology)
+    if measure.rate is not None:
+        fps_of(measure.rate, measure, "rate")
+
+
+LOAD_CURVE = packet_kind(
+    LoadCurve,
+    duration_ns=_load_curve_ns,
+    measure=_measure_load_curve,
+    check=_check_load_curve,
+    leading=("forwarded_fps",),
+)
+
+
+def _measure_latency(site: "Site", measure: Latency) -> "Measured":
+    from iolab.trial.packets.latency import measure_latency
+
+    return measure_latency(site, measure)
+
+
+def _check_latency(measure: Latency, lab: "Lab", topology: Topology) -> None:
+    """Check its way and its rate. Raises InputError."""
+    check_packets(measure, lab, topology)
+    given_fps(measure, measure.rate)
+
+
+LATENCY = packet_kind(
+    Latency,
+    duration_ns=lambda measure: measure.duration,
+    measure=_measure_latency,
+    check=_check_latency,
+    leading=("latency_p50_ns",),
+)

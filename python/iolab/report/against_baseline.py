@@ -1,12 +1,14 @@
 """What the levels of a run changed, cell by cell against the baseline: round-trip times under load, phases of disks."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from iolab.analysis.types import Analysis, Estimate, cell_key
 from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
-from iolab.report.selection import ROUND_TRIP, is_baseline, is_timed
+from iolab.report.selection import ROUND_TRIP, Shown, is_baseline, is_timed
+from iolab.store.records import StoredRun
 
 PHASES = (
     "cached", "buffered", "write", "read", "put-byte", "put-block", "rewrite", "get-byte", "get-block", "seeks",
@@ -117,3 +119,27 @@ def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str
         value_there=value_there,
         change=numbers.change(one.ratio, one.ratio_ci, names.words),
     )
+
+
+def without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
+    """Say why a percentage is missing: a column that is not there explains nothing."""
+    used = {factor for each in shown.estimates for factor in each.cell}
+    baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
+    lacking = sum(each.ratio is None for each in shown.estimates)
+    apart = dict.fromkeys(each.apart for each in shown.estimates if each.apart)
+    if apart:
+        words = names.words
+        reasons = names.words.listed(words.name("table.incomparable_names", code) for code in apart)
+        return [words.text("table.incomparable", count=lacking, total=len(shown.estimates), reasons=reasons)]
+    if not baseline or not lacking:
+        return []
+    fixed = run.plan.fixed()
+    elsewhere = {factor: label for factor, label in baseline.items() if fixed.get(factor, label) != label}
+    if elsewhere:
+        text, levels = (
+            names.words.text("table.baseline_elsewhere"),
+            replace(names, fixed=frozenset()).cell(elsewhere),
+        )
+        return [text.format(count=lacking, total=len(shown.estimates), levels=levels)]
+    text = names.words.text("table.no_baseline")
+    return [text.format(count=lacking, total=len(shown.estimates), baseline=names.cell(baseline))]

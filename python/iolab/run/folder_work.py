@@ -24,7 +24,7 @@ from iolab.store.file_names import EXPERIMENT
 from iolab.store.folder import RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
-from iolab.trial.guest_warnings import EMULATED_CPU
+from iolab.trial.host_warnings import EMULATED_CPU
 from iolab.trial.lab_access import Alone, Calibration
 from iolab.trial.methods import version_of
 

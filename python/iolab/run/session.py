@@ -48,8 +48,7 @@ from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
 from iolab.trial.at_once import Part, measure_at_once
 from iolab.trial.failed import LabUnusable, failure_of
-from iolab.trial.guest_warnings import guest_warnings, taking_part
-from iolab.trial.host_warnings import host_warnings
+from iolab.trial.host_warnings import guest_warnings, host_warnings, taking_part
 from iolab.trial.instrumented import measure_once
 from iolab.trial.instruments.wires import start_draws
 from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site

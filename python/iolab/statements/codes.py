@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 _CODES = {
     "beside": "cpus-idle cpus-taken programs-waited",
-    "caches": "door-cache program-cache store-cache target-cache",
     "clashes": """
         bond-mtus-differ bridged-to-card bus-without-guest cable-end-no-host card-without-functions cards-on-port
         disk-cache-without-qemu disk-way-for-others driver-ring-fixed export-without-machine export-without-way
@@ -37,11 +36,12 @@ _CODES = {
         deep-sleep far-from-card governor-changes interrupts-move networkd-manages networkmanager-manages
         pause-frames turbo-on
     """,
-    "disk_warnings": """
-        acknowledged-lost disk-phases-too-short disk-used flush-not-kept job-keys-replaced ledger-open
-        less-confined memory-not-limited read-from-memory section-ledger-open section-load-short
+    "disks": """
+        acknowledged-lost at-disk bytes-throttled depth-held disk-phases-too-short disk-used door-cache
+        flush-not-kept job-keys-replaced ledger-open less-confined memory-not-limited operations-offered
+        operations-throttled program-cache read-from-memory section-ledger-open section-load-short store-cache
+        target-cache
     """,
-    "disks": "at-disk bytes-throttled depth-held operations-offered operations-throttled",
     "doubts": """
         calm-too-short generator-waited others-dropped others-on-cpu place-unknown queue-began-again
         queue-shows-fewer reason-of-others several-places shaper-suspected shaper-unknown
@@ -108,12 +108,12 @@ _CODES = {
         in-thread on-path on-the-way on-wire receiver
     """,
     "profiles": "locks-unseen profile-costly profile-cut profile-failed profile-hidden profile-lost",
-    "program_failures": """
+    "programs": """
         disk-stands-still figure-absent figure-absent-errors figure-ambiguous figure-cut figure-of-other-unit
-        figure-unread output-malformed output-too-long program-ended-badly program-ended-early program-not-ready
+        figure-unread nothing-full one-after-the-other output-malformed output-too-long own-cpus-full
+        own-program-ran own-thread-ran program-ended-badly program-ended-early program-not-ready
         program-not-started program-too-long programs-forked-away search-too-long
     """,
-    "programs": "nothing-full one-after-the-other own-cpus-full own-program-ran own-thread-ran",
     "purposes": """
         bridge-of disk-of for-link for-machine for-machines for-measure for-port for-volume key-of setting-of
         value-of

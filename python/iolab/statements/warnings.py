@@ -2,10 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from iolab.statements.caches import CacheLayer
 from iolab.statements.clauses import Clause
 from iolab.statements.computers import Computer
 from iolab.statements.concerns import Concern
+from iolab.statements.disks import CacheLayer
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.searches import SearchEnd
 from iolab.statements.statement import Name, Quoted, Statement

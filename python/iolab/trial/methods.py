@@ -92,7 +92,7 @@ METHODS: tuple[MetricMethod, ...] = (
     ),
     MetricMethod(
         name="stream-in-flight", metrics=("in_flight_bytes",), kinds=("stream",),
-        code=("iolab.trial.streams.in_flight:in_flight", "crates/samplers/src/sockets/message.rs"),
+        code=("iolab.trial.streams.connections:in_flight", "crates/samplers/src/sockets/message.rs"),
     ),
     MetricMethod(
         name="stream-host-cpu", metrics=("host_cpu_ratio", "host_steal_ratio"), kinds=("stream",),

@@ -13,7 +13,7 @@ from iolab.experiment.experiment import Cell, Experiment, Setup
 from iolab.experiment.instruments import Watch
 from iolab.experiment.measures import DiskMeasure, Measure, Packets, Stream
 from iolab.lab.topology import make_topology
-from iolab.measures.forwarding import FORWARDING
+from iolab.measures.packets import FORWARDING
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.metric import FRAME_RATE
 from iolab.trial.disk.figures import BY_OPERATIONS, OPERATIONS, RATE

@@ -1,6 +1,6 @@
 """What limited the streams of a cell: the limit of most of its trials."""
 
-from iolab.analysis.streams import commonest
+from iolab.analysis.analyse import commonest
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.doubts import PlaceUnknown
 from iolab.statements.places import AtMachine, OnPath

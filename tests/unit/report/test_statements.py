@@ -26,6 +26,16 @@ from iolab.statements.statement import CODE, NAME, QUOTED, Name, Statement, stat
 from iolab.statements.warnings import SenderShort, Warning
 
 ALL = codes(Statement)
+EACH_FIRST = """
+import importlib, os, sys
+import pydantic
+for name in sys.argv[1:]:
+    if (pid := os.fork()) == 0:
+        importlib.import_module(name)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(f"importing {name} first failed")
+"""
 READ_ONE = """
 import sys
 from iolab.statements.statement import Statement
@@ -188,6 +198,15 @@ def test_a_code_is_the_name_of_its_class_unless_the_class_says_another() -> None
     """A kind of statements has none."""
     assert (LostAt.code, OwnCpu.code) == ("lost-at", "cpu")
     assert not hasattr(Clause, "code")
+
+
+def test_any_module_of_statements_can_be_the_first_to_be_imported() -> None:
+    """Which one is, a stored code decides: none needs another to be there before."""
+    names = [one.name for one in iter_modules(iolab.statements.__path__, "iolab.statements.")]
+    done = subprocess.run(
+        [sys.executable, "-c", EACH_FIRST, *names], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_only_the_module_of_a_stored_code_is_loaded() -> None:

@@ -8,7 +8,7 @@ from tests.wording import in_words
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
 from iolab.record.trial import GuestUse
-from iolab.trial.guest_warnings import guest_warnings, taking_part
+from iolab.trial.host_warnings import guest_warnings, taking_part
 
 USE = GuestUse(
     engine="qemu", on="", accel="kvm", hypervisor="7.2", image="", packages="", emulated=False, boot_ns=1

@@ -1,6 +1,9 @@
 """Whether guests can run on a host: hypervisor, images, accelerator (by a real boot), what carries cards, Xen."""
 
+import re
+
 from iolab.agent.client import Agent
+from iolab.agent.decoding import understood
 from iolab.agent.transport import find_agent
 from iolab.errors import UnsupportedError
 from iolab.image.build import built_names, find
@@ -12,9 +15,9 @@ from iolab.lab.kernels import HERE
 from iolab.lab.needs.need import package_of
 from iolab.run.agents import Agents
 from iolab.run.doctor.findings import Finding, good, limited
-from iolab.run.doctor.xen import xen_finding
 from iolab.run.guests.boot_sources import find_here
 from iolab.run.guests.hypervisors import Hypervisors, find_emulator
+from iolab.run.guests.xen_domains import LOOK, XL_TIMEOUT_MS
 from iolab.statements.examined import Examined, ProgramVersion
 from iolab.statements.examined_guests import (
     DeviceExamined,
@@ -23,6 +26,7 @@ from iolab.statements.examined_guests import (
     ProgramExamined,
     QemuThere,
     SwitchMissing,
+    XenRoom,
 )
 
 VHOST_NET = "/dev/vhost-net"
@@ -122,3 +126,48 @@ def _switch(agent: Agent) -> Finding:
     except UnsupportedError as error:
         return limited(SWITCH, ProgramExamined(code="switch-lacks-qemu", said=str(error)))
     return good(SWITCH, GuestsExamined(code="switch-there"))
+
+
+SUBJECT = "Xen"
+INFO, VCPUS = ("xl", "info"), ("xl", "vcpu-list")
+SMALL_MIB = 256
+"""What domains have in the study of Xen and VLANs [MiB]."""
+VCPU = re.compile(r"(\S+)\s+\d+\s+\d+\s")
+"""A line of `xl vcpu-list`: domain, its number, that of the virtual CPU."""
+
+
+def xen_finding(agent: Agent) -> Finding:
+    """Return what `engine: xen` will find there; nothing else needs it, so a host without is only limited."""
+    looked = agent.run(("sh", "-c", LOOK), timeout_ms=XL_TIMEOUT_MS)
+    if not looked.succeeded:
+        return limited(SUBJECT, ProgramExamined(code="no-xen", said=looked.complaint))
+    told, running = (agent.run(argv, timeout_ms=XL_TIMEOUT_MS) for argv in (INFO, VCPUS))
+    for shown in (told, running):
+        if not shown.succeeded:
+            return limited(SUBJECT, ProgramExamined(code="xen-silent", said=shown.complaint))
+    with understood(agent.name, "what Xen has"):
+        return _room(told.stdout, running.stdout)
+
+
+def _room(told: str, running: str) -> Finding:
+    """Return what is left for domains, by what xl showed of the host and of the virtual CPUs that run."""
+    about = dict(re.findall(r"^(\w+) *: (.*)$", told, re.MULTILINE))
+    cpus, free_mib = int(about["nr_cpus"]), int(about["free_memory"])
+    free_cpus = max(0, cpus - sum(VCPU.match(line) is not None for line in running.splitlines()))
+    seen = XenRoom(
+        version=about["xen_version"],
+        free_mib=free_mib,
+        total_mib=int(about["total_memory"]),
+        free_cpus=free_cpus,
+        cpus=cpus,
+    )
+    short = [
+        *(
+            [GuestsExamined(code="xen-not-paravirtual")]
+            if "pv" not in about.get("virt_caps", "pv").split()
+            else []
+        ),
+        *([GuestsExamined(code="xen-memory-short")] if free_mib < SMALL_MIB else []),
+        *([GuestsExamined(code="xen-cpus-short")] if not free_cpus else []),
+    ]
+    return limited(SUBJECT, seen, *short) if short else good(SUBJECT, seen)

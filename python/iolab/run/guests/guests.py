@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from iolab.agent.client import AgentLost
+from iolab.agent.client import Agent, AgentLost
 from iolab.agent.messages import Json
 from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.actions import PinGuest, StartGuest
@@ -21,7 +21,6 @@ from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.guests.monitor_reading import MonitorError
 from iolab.run.guests.running_guest import RunningGuest, disk_statistics, pin_threads, read_state
-from iolab.run.guests.shutdown import undo_before_end
 from iolab.run.guests.start import autopsy, connect, end, launched, patience_s
 from iolab.store.folder import packages_digest
 
@@ -190,3 +189,30 @@ class Guests:
     def _pin(self, action: PinGuest) -> tuple[CommandRecord, ...]:
         running = self._running[action.guest]
         return pin_threads(self._agents.of(running.parent), running, action)
+
+
+ALIVE_DEADLINE_S = 3.0
+"""An emulated guest on a busy host answers within a second; a dead one is not waited for longer [s]."""
+UNDO_DEADLINE_S = 15.0
+"""Under emulation an undo takes up to half a second; the end does not wait for ever [s]."""
+SHOWN = 3
+"""Failures that are reported in full."""
+
+
+def undo_before_end(agent: Agent) -> str:
+    """Let a guest that is about to end undo everything; return what it could not, in words, or nothing.
+
+    Of one that is gone, or does not answer, nothing is known, and nothing is waited for.
+    """
+    if agent.gone:
+        return ""
+    try:
+        agent.call("agent.ping", {}, ALIVE_DEADLINE_S)
+        failed = agent.undo(deadline_s=UNDO_DEADLINE_S).failed
+    except AgentError:
+        return ""
+    if not failed:
+        return ""
+    said = "; ".join(f"{failure.undo_key}: {failure.reason}" for failure in failed[:SHOWN])
+    more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
+    return f"ending guest {agent.name}: what it could not undo before: {said}{more}"

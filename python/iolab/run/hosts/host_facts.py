@@ -1,10 +1,12 @@
 """The facts of a host: read before a run, stored with it, and compared when it goes on."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
+from ipaddress import IPv4Network
 
 from iolab.agent.client import Agent
+from iolab.agent.decoding import understood
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
 from iolab.errors import AgentError, UnsupportedError
@@ -14,7 +16,6 @@ from iolab.lab.needs.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.run.hosts.control_connections import carriers_there
-from iolab.run.hosts.used_networks import networks_there
 from iolab.run.stored_calibration import stored_calibration
 
 FACTS_SCHEMA = 1
@@ -206,3 +207,30 @@ def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
     for host, told in hosts.items() if isinstance(hosts, dict) else ():
         found |= {f"{name} of {host}": value for name, value in _decisive(told).items()}
     return found
+
+
+ADDRESSES, ROUTES = ("ip", "-j", "-4", "addr"), ("ip", "-j", "-4", "route")
+EVERYTHING = ("default", "0.0.0.0/0")
+
+
+def networks_there(agent: Agent) -> list[dict[str, Json]]:
+    """Return the networks that an agent's computer uses, as `Facts.networks` has them."""
+    if agent.hello.rootless:  # in its own namespaces it sees none, and can take none away
+        return []
+    shown = agent.run_all([(argv, None) for argv in (ADDRESSES, ROUTES)])
+    with understood(agent.name, "addresses and routes"):
+        addresses, routes = (json.loads(one.stdout or "[]") if one.succeeded else [] for one in shown)
+        found = dict.fromkeys((*_of_addresses(addresses), *_of_routes(routes)))
+    return [{"network": network, "interface": interface} for network, interface in found]
+
+
+def _of_addresses(addresses: Json) -> Iterator[tuple[str, str]]:
+    for card in addresses:
+        for one in card.get("addr_info", ()):
+            yield str(IPv4Network(f"{one['local']}/{one['prefixlen']}", strict=False)), card["ifname"]
+
+
+def _of_routes(routes: Json) -> Iterator[tuple[str, str]]:
+    for one in routes:
+        if one["dst"] not in EVERYTHING:
+            yield str(IPv4Network(one["dst"], strict=False)), one.get("dev", "")

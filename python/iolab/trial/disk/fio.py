@@ -15,7 +15,7 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
-from iolab.statements.disk_warnings import JobKeysReplaced, SectionLoadShort
+from iolab.statements.disks import JobKeysReplaced, SectionLoadShort
 from iolab.statements.warnings import DiskLoadShort, DiskUnsteady, Warning
 from iolab.trial.disk.caches import device_proved
 from iolab.trial.disk.disk_programs import FIO, size_of, times_as_hdparm

@@ -15,7 +15,7 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.resources import serial_of
 from iolab.record.metric import Metric
-from iolab.statements.disk_warnings import AcknowledgedLost
+from iolab.statements.disks import AcknowledgedLost
 from iolab.trial.disk.own import Verified, own_figures, parse_own
 from iolab.trial.disk.programs import own_program
 from iolab.trial.disk.ran import Ran, recorded, run_to_end

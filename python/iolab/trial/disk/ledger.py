@@ -11,7 +11,7 @@ from typing import Literal
 from iolab.agent.messages import Json
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
-from iolab.statements.disk_warnings import LedgerOpen, ReadFromMemory, SectionLedgerOpen
+from iolab.statements.disks import LedgerOpen, ReadFromMemory, SectionLedgerOpen
 from iolab.trial.disk.figures import DiskFigure
 
 LayerName = Literal["program", "device", "hypervisor", "network", "target"]

@@ -15,10 +15,10 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
 from iolab.record.in_effect import Effect
 from iolab.record.metric import Metrics
-from iolab.statements.caches import (
+from iolab.statements.disks import (
+    LessConfined,
     ProgramCache,
 )
-from iolab.statements.disk_warnings import LessConfined
 from iolab.statements.warnings import Warning
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown

@@ -17,7 +17,7 @@ from iolab.experiment.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import node_of
-from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
+from iolab.statements.programs import DiskStandsStill, ProgramTooLong
 from iolab.statements.storage import (
     DiskServer,
     DiskServerFailed,

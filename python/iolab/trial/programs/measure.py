@@ -13,7 +13,7 @@ from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series, series
-from iolab.statements.program_failures import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
+from iolab.statements.programs import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings

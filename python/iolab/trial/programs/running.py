@@ -14,7 +14,7 @@ from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Home
 from iolab.record.trial import CommandRecord
 from iolab.statements.failures import Failure
-from iolab.statements.program_failures import (
+from iolab.statements.programs import (
     ProgramEndedEarly,
     ProgramNotReady,
     ProgramNotStarted,

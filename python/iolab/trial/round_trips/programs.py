@@ -11,7 +11,7 @@ from iolab.experiment.round_trips import RoundTrips
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
 from iolab.record.trial import CommandRecord
-from iolab.statements.program_failures import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
+from iolab.statements.programs import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
 from iolab.trial.disk.programs import own_program
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site

@@ -34,13 +34,11 @@ from iolab.trial.instruments.samplers import Kept
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 from iolab.trial.packets.snapshots import places_on, wire_ends_on
-from iolab.trial.streams.congestion import other_congestion
-from iolab.trial.streams.connected import unconnected
+from iolab.trial.streams.connections import in_flight, other_congestion, unconnected
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import StreamSeen
 from iolab.trial.streams.figures import flow_metrics, flow_names, numbered
-from iolab.trial.streams.in_flight import in_flight
 from iolab.trial.streams.intervals import interval_series
 from iolab.trial.streams.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
 from iolab.trial.streams.iperf3_report import UNREACHED, Report, parse_report

@@ -6,7 +6,7 @@ from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from iolab.agent.client import Agent
 from iolab.report.words import EN
 from iolab.run.doctor.findings import Finding, Grade
-from iolab.run.doctor.xen import xen_finding
+from iolab.run.doctor.guests import xen_finding
 
 INFO = """host                   : pc6
 nr_cpus                : 4

@@ -20,7 +20,7 @@ from iolab.lab.readings import Reading
 from iolab.report.words import EN
 from iolab.statements.commands import GuestThread, OpenDevice, OpenTapIn, RunsAsOwnUser, VcpuThread
 from iolab.statements.warnings import AcceleratorUnknown
-from iolab.trial.guest_warnings import guest_warnings
+from iolab.trial.host_warnings import guest_warnings
 
 PATIENCE_S = 60.0
 SPOKEN = ".".join(map(str, PROTOCOL))
@@ -84,7 +84,7 @@ def test_a_dead_guest_is_ended_without_waiting_for_its_undo(
     gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Known to be gone, it costs no time at all; saying nothing, what a living one could take to answer."""
-    monkeypatch.setattr("iolab.run.guests.shutdown.ALIVE_DEADLINE_S", PATIENCE_S if gone else 0.1)
+    monkeypatch.setattr("iolab.run.guests.guests.ALIVE_DEADLINE_S", PATIENCE_S if gone else 0.1)
     line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": HELLO}))
     guests, agents, host = parent(agent=lambda: line)
     guests.start(guest(), "").result(PATIENCE_S)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from iolab.experiment.measures import DiskMeasure
-from iolab.statements.caches import (
+from iolab.statements.disks import (
     ProgramCache,
     VolumeCache,
 )

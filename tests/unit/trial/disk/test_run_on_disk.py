@@ -12,7 +12,7 @@ from iolab.agent.messages import Walls
 from iolab.clock import VirtualClock
 from iolab.experiment.measures import DiskMeasure
 from iolab.statements.failures import Failure
-from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
+from iolab.statements.programs import DiskStandsStill, ProgramTooLong
 from iolab.statements.storage import (
     Condition,
     DiskServerFailed,

@@ -10,7 +10,7 @@ from iolab.lab.needs.need import Need
 from iolab.lab.needs.profiles import profile_needs, profiled_kernels
 from iolab.statements.lacks import ImageNotInstalled
 from iolab.statements.purposes import ForMeasure
-from iolab.trial.instruments.scripts import FOLD
+from iolab.trial.instruments.profile import FOLD
 from iolab.trial.instruments.stacks import (
     function_metrics,
     functions,

@@ -6,7 +6,7 @@ from iolab.agent.connections import SocketCounters
 from iolab.agent.messages import Observation, Reading
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
-from iolab.trial.streams.in_flight import in_flight
+from iolab.trial.streams.connections import in_flight
 
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.0.1", 24)
 

@@ -1,4 +1,7 @@
-"""What was in flight of a stream: sent and not acknowledged, as the sender's TCP told again and again."""
+"""What the senders' kernels report of a stream's connections. Pure.
+
+Whether any stood, what controlled their congestion, and what was in flight: sent and not acknowledged.
+"""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,9 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from iolab.agent.messages import Reading
+from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric
+from iolab.statements.warnings import CongestionDiffers
+from iolab.trial.measurement import Readings
+from iolab.trial.streams.iperf3 import Pair
+from iolab.trial.streams.iperf3_report import Report
 
 SENDING_RATIO = 0.1
 """A flow that sends less than this part of its mean has ended."""
@@ -68,3 +76,34 @@ def _sending(moments: list[_Moment]) -> list[_Moment]:
     least = SENDING_RATIO * statistics.fmean(steps)
     last = max(place for place, step in enumerate(steps, 1) if step >= least)
     return moments[: last + 1]
+
+
+def other_congestion(
+    measure: Stream, pairs: Sequence[Pair], reports: Sequence[tuple[Report, Report]]
+) -> Iterator[CongestionDiffers]:
+    """Yield each sender at which something else did; iperf3 reads it from the socket that sent."""
+    if measure.congestion is None:
+        return
+    told: set[tuple[str, str]] = set()
+    for pair, (client, server) in zip(pairs, reports, strict=True):
+        for end, report in ((pair.client, client), (pair.server, server))[: 2 if pair.bidir else 1]:
+            seen = report.end.sender_tcp_congestion
+            if seen is not None and seen != measure.congestion and (end.machine, seen) not in told:
+                told.add((end.machine, seen))
+                yield CongestionDiffers(machine=end.machine, asked=measure.congestion, seen=seen)
+
+
+def unconnected(pairs: Sequence[Pair], connections: Readings) -> Pair | None:
+    """Return the first pair without any connection at its sender; None: each had one, or nothing was read of it."""
+    for pair in pairs:
+        readings = connections.get(pair.client.kernel, connections.get(HERE, ()))
+        rows = [
+            row
+            for reading in readings
+            for one in reading.observations
+            if one.netns == pair.client.netns
+            for row in one.sockets
+        ]
+        if readings and all(row.remote_port != pair.tcp_port for row in rows):
+            return pair
+    return None
