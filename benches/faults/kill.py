@@ -10,7 +10,7 @@ disk (a file system is made and mounted for fio), iscsi (it lies on a target of 
 run is ended by SIGTERM then), guest-disk (the hypervisor of a guest logs in to such a target; both are among the
 victims). A neighbour file and its loop device must stay. Exit status 1: something was left behind or lost.
 On a host where other labs work, give it namespaces of its own:
-unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; PYTHONPATH=. python ...; true'
+unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
 """
 
 import contextlib
@@ -232,12 +232,8 @@ def neighbours(folder: Path) -> tuple[Path, str]:
 def digests(file: Path, disk: str) -> dict[str, str]:
     """Return what the neighbours hold, and which loop devices are on them or on volumes of the labs above."""
     held = subprocess.run(["sha256sum", str(file), disk], capture_output=True, text=True, check=False)
-    loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True, check=False)
-    ours = [
-        " ".join(line.split())
-        for line in loops.stdout.splitlines()
-        if f"iolab-{KILLED}" in line or str(file) in line
-    ]
+    loops = subprocess.run(["losetup", "--list", "--raw"], capture_output=True, text=True, check=False)
+    ours = [line for line in loops.stdout.splitlines() if f"iolab-{KILLED}" in line or str(file) in line]
     return {"neighbours": held.stdout, "loops": "\n".join(ours)}
 
 
