@@ -1,7 +1,7 @@
 """Every statement there is, for tests that hold for each."""
 
-from iolab.statements.codes import MODULE_OF
-from iolab.statements.statement import Statement, statements_of
+from iolab.messages.codes import MODULE_OF
+from iolab.messages.statement import Statement, statements_of
 
 
 def codes(kind: type[Statement]) -> dict[str, type[Statement]]:

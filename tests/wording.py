@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from iolab.report.words import EN
-from iolab.statements.statement import Statement
+from iolab.messages.statement import Statement
+from iolab.report.locale import EN
 
 
 def in_words(stated: Statement | Sequence[Statement] | None) -> str:

@@ -21,7 +21,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
 from iolab.plan.planning import make_plan
-from iolab.record.trial import TrialResult
+from iolab.results.trial import TrialResult
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent

@@ -16,8 +16,8 @@ from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan
-from iolab.record.metric import Metric, Metrics
-from iolab.record.trial import Status, TrialResult
+from iolab.results.metric import Metric, Metrics
+from iolab.results.trial import Status, TrialResult
 from iolab.store.codec import encode_trial
 from iolab.store.file_names import TRIALS
 from iolab.store.folder import create_folder

@@ -16,8 +16,8 @@ import numpy as np
 from benches.cost.report_100k import IOLAB, make_run
 
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Series
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Series
 from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.read import find_runs
 from iolab.store.series import encode_series

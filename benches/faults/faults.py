@@ -30,9 +30,9 @@ from iolab.lab.guests.start import process_id
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
-from iolab.record.load import LoadRecord
-from iolab.record.verdict import Limit
-from iolab.report.words import EN
+from iolab.report.locale import EN
+from iolab.results.load import LoadRecord
+from iolab.results.verdict import Limit
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts

@@ -24,8 +24,8 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
-from iolab.record.verdict import Limit
-from iolab.report.words import EN
+from iolab.report.locale import EN
+from iolab.results.verdict import Limit
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab

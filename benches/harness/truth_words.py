@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from iolab.report.words import EN
-from iolab.statements.places import Place
-from iolab.statements.statement import Statement
+from iolab.messages.places import Place
+from iolab.messages.statement import Statement
+from iolab.report.locale import EN
 
 
 def in_words(stored: Iterable[object]) -> str:

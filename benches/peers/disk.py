@@ -23,7 +23,7 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.compose import compose
 from iolab.lab.topology import NAME_PREFIX, make_topology
 from iolab.lab.volumes.places import door_of, mount_of, node_of
-from iolab.record.dimensions import Dimensions
+from iolab.results.dimensions import Dimensions
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab

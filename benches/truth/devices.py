@@ -17,10 +17,10 @@ from math import sqrt
 from benches.harness.standing_lab import THROUGH, load_bench
 
 from iolab.agent.client import Agent
-from iolab.record.load import LoadRecord
-from iolab.record.search import Goal
+from iolab.messages.drop_reasons import ByRule
+from iolab.results.load import LoadRecord
+from iolab.results.search import Goal
 from iolab.run.hosts.host_agent import open_agent
-from iolab.statements.drop_reasons import ByRule
 from iolab.trial.packets.forwarding import search
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.bisect import Bisect

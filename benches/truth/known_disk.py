@@ -16,7 +16,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
-from iolab.record.dimensions import Dimensions
+from iolab.results.dimensions import Dimensions
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab

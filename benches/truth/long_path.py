@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from iolab.record.trial import Status
+from iolab.results.trial import Status
 from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
 from iolab.store.series import read_series

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from iolab.record.search import Found, Goal, StopReason
+from iolab.results.search import Found, Goal, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import run
 from iolab.trial.search.fast import Fast

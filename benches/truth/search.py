@@ -9,7 +9,7 @@ import math
 import statistics
 import sys
 
-from iolab.record.search import Found, Goal
+from iolab.results.search import Found, Goal
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import run
 from iolab.trial.search.fast import Fast

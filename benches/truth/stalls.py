@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from benches.harness.standing_lab import PAIR, load_bench
 
-from iolab.record.load import LoadRecord
+from iolab.results.load import LoadRecord
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial

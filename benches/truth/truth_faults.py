@@ -7,7 +7,7 @@ from benches.truth.truth_lab import beside, kernel_counts, lab_of, later, ruled
 
 from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
-from iolab.report.words import EN
+from iolab.report.locale import EN
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.latency import measure_latency
 

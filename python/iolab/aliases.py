@@ -20,6 +20,11 @@ ANY = "*"
 """In the place of a YAML key: any name."""
 
 
+def _minor(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
 class Sort(StrEnum):
     """What is named, in the words of a notice."""
 
@@ -70,7 +75,9 @@ class Alias:
         )
 
 
-ALIASES: tuple[Alias, ...] = ()
+ALIASES: tuple[Alias, ...] = (
+    Alias(sort=Sort.IMPORT, old="iolab.plugin:Beside", new="iolab.plugin:WithInstrument", since="0.1"),
+)
 """The table. Rows stay: records with the old names stay, too."""
 
 
@@ -163,8 +170,3 @@ def _importer() -> str:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "an import"
-
-
-def _minor(version: str) -> tuple[int, int]:
-    major, minor, *_ = version.split(".")
-    return int(major), int(minor)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from iolab.parts.registry import provide
-from iolab.parts.rows import AnyInstrumentKind, AnyMeasureKind
+from iolab.registry.registry import provide
+from iolab.registry.rows import AnyInstrumentKind, AnyMeasureKind
 
 
 def provide_own_kinds() -> None:

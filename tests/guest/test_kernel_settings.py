@@ -13,7 +13,7 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
 from iolab.lab.compose import compose
 from iolab.lab.resources import Resource
-from iolab.parts.qdiscs import QDISCS
+from iolab.registry.qdiscs import QDISCS
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 

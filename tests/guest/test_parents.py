@@ -14,7 +14,7 @@ from iolab.image.emulator import NEWER
 from iolab.lab.topology import make_topology
 from iolab.plan.labs import Labs
 from iolab.plan.planning import make_plan
-from iolab.record.trial import GuestUse
+from iolab.results.trial import GuestUse
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab

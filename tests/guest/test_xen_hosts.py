@@ -14,7 +14,7 @@ from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, value, wait_for_trials
 from tests.netns.sshd import Network
 
-from iolab.report.words import EN
+from iolab.report.locale import EN
 from iolab.run.agents import Agents
 from iolab.run.doctor.findings import Grade
 from iolab.run.doctor.guests import xen_finding

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iolab.record.packets import PacketTrial
+from iolab.results.packets import PacketTrial
 from iolab.store.records import TrialRecord
 from iolab.store.samples import read_packets
 

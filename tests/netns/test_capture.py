@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iolab.record.trial import Status, TrialResult
+from iolab.results.trial import Status, TrialResult
 from iolab.store.read import load_run
 
 pytestmark = pytest.mark.netns

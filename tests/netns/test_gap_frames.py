@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iolab.record.trial import Status
+from iolab.results.trial import Status
 from iolab.store.read import load_run
 
 pytestmark = pytest.mark.netns

@@ -11,7 +11,7 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S
 
-from iolab.record.trial import Status
+from iolab.results.trial import Status
 from iolab.store.read import load_run
 
 pytestmark = pytest.mark.netns

@@ -9,7 +9,7 @@ import pytest
 from iolab.analysis.shaper_check import HELD_UP
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
-from iolab.record.trial import Status
+from iolab.results.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab

@@ -12,11 +12,11 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S, answers, packets_of
 
-from iolab.record.packets import PacketTrial
-from iolab.record.trial import Status
-from iolab.record.verdict import Limit
-from iolab.statements.drop_reasons import ByRule, RingFull
-from iolab.statements.places import AtDevice, AtPort, AtReceiver
+from iolab.messages.drop_reasons import ByRule, RingFull
+from iolab.messages.places import AtDevice, AtPort, AtReceiver
+from iolab.results.packets import PacketTrial
+from iolab.results.trial import Status
+from iolab.results.verdict import Limit
 from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
 

@@ -10,8 +10,8 @@ from iolab.experiment import load
 from iolab.plan.labs import Labs
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
-from iolab.record.trial import CommandRecord
 from iolab.report.stated import stated
+from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts

@@ -16,11 +16,8 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
-from iolab.run.agents import Agents
-from iolab.run.hosts.host_agent import open_agent
-from iolab.run.lab.standing_lab import StandingLab
-from iolab.statements.failures import Failure
-from iolab.statements.storage import (
+from iolab.messages.failures import Failure
+from iolab.messages.storage import (
     DiskIoFailed,
     DiskServerFailed,
     DiskServerSilent,
@@ -29,6 +26,9 @@ from iolab.statements.storage import (
     ProcessStopped,
     VolumeServer,
 )
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.disk.measure import measure_disk
 from iolab.trial.disk.run_on_disk import Patience
 from iolab.trial.failed import LabUnusable

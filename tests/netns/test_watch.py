@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Over, Series
-from iolab.record.trial import Status, TrialResult
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Over, Series
+from iolab.results.trial import Status, TrialResult
 from iolab.store.read import load_run
 from iolab.store.series import read_series
 

@@ -17,12 +17,12 @@ from iolab.agent.watch import close_watch, start_watch, stop_watch
 from iolab.analysis.shaper_check import HELD_UP
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
-from iolab.record.load import LoadRecord
-from iolab.record.trial import Status
+from iolab.messages.drop_reasons import ByLoss, Damaged, InLineQueue
+from iolab.results.load import LoadRecord
+from iolab.results.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.statements.drop_reasons import ByLoss, Damaged, InLineQueue
 from iolab.store.read import load_run
 from iolab.store.samples import read_packets
 

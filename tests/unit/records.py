@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from iolab.record.balance import Balance, Drop
-from iolab.record.dimensions import Quantity
-from iolab.record.load import LoadRecord
-from iolab.record.metric import Metric, Metrics
-from iolab.record.packets import FrameSize, PacketTrial, Placed, PortUse
-from iolab.record.search import LoadResult
-from iolab.record.verdict import CpuUse, Limit, Verdict
-from iolab.statements.clauses import Clause
-from iolab.statements.doubts import Doubt
-from iolab.statements.drop_reasons import DropReason
-from iolab.statements.instrument import PathFallback, Sharing
-from iolab.statements.places import Place
-from iolab.statements.searches import LibraryGaveUp
+from iolab.messages.caveats import Caveat
+from iolab.messages.drop_reasons import DropReason
+from iolab.messages.evidence import Evidence
+from iolab.messages.instrument import PathFallback, Sharing
+from iolab.messages.places import Place
+from iolab.messages.searches import LibraryGaveUp
+from iolab.results.balance import Balance, Drop
+from iolab.results.dimensions import Quantity
+from iolab.results.load import LoadRecord
+from iolab.results.metric import Metric, Metrics
+from iolab.results.packets import FrameSize, PacketTrial, Placed, PortUse
+from iolab.results.search import LoadResult
+from iolab.results.verdict import CpuUse, Limit, Verdict
 from iolab.units import NS_PER_S
 
 
@@ -36,12 +36,12 @@ def load_record(
     limit: str = "none",
     place: Place | None = None,
     *,
-    seen: Sequence[Clause] | None = None,
+    seen: Sequence[Evidence] | None = None,
     purpose: str = "search",
     share_ratio: float | None = None,
     balances: Sequence[Balance] = (),
     busy: Mapping[int, float] | None = None,
-    doubt: Doubt | None = None,
+    doubt: Caveat | None = None,
 ) -> LoadRecord:
     """Return one load trial with a verdict."""
     said = (LibraryGaveUp(said=f"{limit} at {fps:g}"),)

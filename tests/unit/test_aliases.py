@@ -22,13 +22,13 @@ from iolab.cli.main import run
 from iolab.errors import ExitCode, InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.hosts.facts import Facts
+from iolab.messages.statement import Statement
+from iolab.messages.warnings import CountersMissing, TrialWarning
 from iolab.plan.planning import make_plan
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.encoding import Encoding
-from iolab.record.metric import Metric, Metrics
-from iolab.record.series import series
-from iolab.statements.statement import Statement
-from iolab.statements.warnings import CountersMissing, Warning
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.encoding import Encoding
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import series
 from iolab.store import codec
 from iolab.store.codec import TrialReader, encode_trial
 from iolab.store.file_names import SAMPLES, SERIES
@@ -54,7 +54,7 @@ KEYS = (
 )
 
 
-def stored_line(*, warnings: tuple[Warning, ...] = (), metrics: Metrics | None = None) -> str:
+def stored_line(*, warnings: tuple[TrialWarning, ...] = (), metrics: Metrics | None = None) -> str:
     """Return the line of a trial."""
     whole = record("k")
     result = replace(whole.result, warnings=warnings, metrics=metrics or whole.result.metrics)
@@ -161,7 +161,9 @@ def test_the_old_parameter_of_a_statement_is_read_in_a_record(table: Table) -> N
         {"sort": Sort.CODE, "old": "counters-gone", "new": "counters-missing"},
         {"sort": Sort.JSON_KEY, "within": "counters-missing", "old": "where", "new": "place"},
     )
-    assert Warning.model_validate({"code": "counters-gone", "where": "a.p"}) == CountersMissing(place="a.p")
+    assert TrialWarning.model_validate({"code": "counters-gone", "where": "a.p"}) == CountersMissing(
+        place="a.p"
+    )
 
 
 @pytest.mark.parametrize("since", [NOW, LONG_AGO])

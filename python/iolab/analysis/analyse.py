@@ -28,13 +28,13 @@ from iolab.analysis.ratios import ABSENT, baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, CellEstimates, Estimates, Outlier
 from iolab.analysis.unlike import by_other_method, unlike
-from iolab.parts.registry import measure_kinds
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
-from iolab.record.packets import PacketTrial
-from iolab.record.trial import Status
-from iolab.record.verdict import Verdict as TrialVerdict
-from iolab.statements.warnings import Warning
+from iolab.registry.registry import measure_kinds
+from iolab.results.dimensions import Quantity
+from iolab.results.packets import PacketTrial
+from iolab.results.trial import Status
+from iolab.results.verdict import Verdict as TrialVerdict
 from iolab.store.records import TrialRecord
 
 
@@ -93,7 +93,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     )
 
 
-def _doubts(table: Table, column: Column, order: Ints) -> list[Warning]:
+def _doubts(table: Table, column: Column, order: Ints) -> list[TrialWarning]:
     """What intervals of means do not show by themselves."""
     notes = (
         resemblance_note(table, column, order),
@@ -116,7 +116,7 @@ def _compared(model: Model, plan: Plan) -> list[Pairs]:
 
 def _models(
     tables: Sequence[Table], plan: Plan, leading: Mapping[str, Quantity]
-) -> tuple[list[Model], list[Warning]]:
+) -> tuple[list[Model], list[TrialWarning]]:
     """A model per measure where one can be fitted, and why not where it cannot."""
     models, notes = [], []
     for table in tables:
@@ -126,7 +126,7 @@ def _models(
         notes += left_out(table, column)
         known = _comparable(table, leading[table.measure], plan)
         found = model_of(table, known, plan) if len(known.rows) else None
-        if isinstance(found, Warning):
+        if isinstance(found, TrialWarning):
             notes.append(found)
         elif found is not None:
             models.append(found)

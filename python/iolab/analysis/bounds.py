@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Estimate
-from iolab.statements.notes import BoundsLeftOut
-from iolab.statements.warnings import Warning
+from iolab.messages.notes import BoundsLeftOut
+from iolab.messages.warnings import TrialWarning
 
 LOWER_BOUND = "lower-bound"
 """Why a cell has no ratio: its figure, or that of its baseline, is only a lower bound."""
@@ -124,7 +124,7 @@ def measured(column: Column, apart: Collection[int] = ()) -> Column:
     )
 
 
-def left_out(table: Table, column: Column) -> list[Warning]:
+def left_out(table: Table, column: Column) -> list[TrialWarning]:
     """Say that effects and findings do without the trials whose figure is only a bound."""
     if not column.limited:
         return []

@@ -19,12 +19,12 @@ from iolab.analysis.correction import holm
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem
-from iolab.parts.registry import programs
-from iolab.record.dimensions import Quantity
-from iolab.record.metric import Method, method_name
-from iolab.record.trial import Status
-from iolab.statements.notes import EffectDiffers, FactDiffers, MethodsDiffer, MethodsUnknown, NoteOfRun
-from iolab.statements.warnings import Warning
+from iolab.messages.notes import EffectDiffers, FactDiffers, MethodsDiffer, MethodsUnknown, NoteOfRun
+from iolab.messages.warnings import TrialWarning
+from iolab.registry.registry import programs
+from iolab.results.dimensions import Quantity
+from iolab.results.metric import Method, method_name
+from iolab.results.trial import Status
 from iolab.store.records import StoredRun
 
 Floats = NDArray[np.float64]
@@ -140,7 +140,7 @@ def _refuse_units(a: StoredRun, b: StoredRun, pairs: list[tuple[Table, Table]]) 
         raise InputError(problems)
 
 
-def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[Warning, ...]:
+def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[TrialWarning, ...]:
     """One warning per fact that moves results and is not the same on both hosts."""
     found = []
     for path in (*FACTS, *(("programs", program) for program in programs())):
@@ -150,7 +150,7 @@ def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[W
     return tuple(found)
 
 
-def differing_effects(a: StoredRun, b: StoredRun) -> tuple[Warning, ...]:
+def differing_effects(a: StoredRun, b: StoredRun) -> tuple[TrialWarning, ...]:
     """One warning per setting whose effective values differ in cells that both runs have."""
     first, second = _effects(a), _effects(b)
     found: dict[tuple[str, str, str], dict[str, None]] = {}
@@ -188,7 +188,7 @@ def _said(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _named(run: str, notes: tuple[Warning, ...]) -> list[NoteOfRun]:
+def _named(run: str, notes: tuple[TrialWarning, ...]) -> list[NoteOfRun]:
     return [NoteOfRun(run=run, note=note) for note in notes]
 
 

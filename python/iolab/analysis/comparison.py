@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Interval
-from iolab.record.dimensions import Quantity
-from iolab.record.metric import Method
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Quantity
+from iolab.results.metric import Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,5 +99,5 @@ class Comparison:
     """Cells without a counterpart in run b."""
     only_b: tuple[LoneCell, ...]
     """Cells without a counterpart in run a."""
-    warnings: tuple[Warning, ...]
+    warnings: tuple[TrialWarning, ...]
     """Facts that differ between the runs, and what was left out of either."""

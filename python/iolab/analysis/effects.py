@@ -17,10 +17,10 @@ from iolab.analysis.design import Codes, Design, Term, design_of, matched_differ
 from iolab.analysis.ols import ROWS_AT_ONCE, Contrast, Fit, contrast, fit
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval
+from iolab.messages.notes import EffectsAliased, EffectsNotFitted, NotPositive, TooManyLevels
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
-from iolab.statements.notes import EffectsAliased, EffectsNotFitted, NotPositive, TooManyLevels
-from iolab.statements.warnings import Warning
+from iolab.results.dimensions import Quantity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -109,7 +109,7 @@ class Difference:
         return Interval(float(np.exp(self.value - half)), float(np.exp(self.value + half)), METHOD)
 
 
-def model_of(table: Table, column: Column, plan: Plan) -> Model | Warning | None:
+def model_of(table: Table, column: Column, plan: Plan) -> Model | TrialWarning | None:
     """Fit the model; a warning where it cannot be fitted, None where nothing varies."""
     levels = table.levels[column.rows]
     baseline = {
@@ -298,7 +298,7 @@ def _detectable_step(freedom: float) -> float:
     return float(nctdtrinc(freedom, 1.0 - POWER_RATIO, critical))
 
 
-def dropped_note(model: Model) -> Warning | None:
+def dropped_note(model: Model) -> TrialWarning | None:
     """Say which interactions the model does without."""
     table, terms = model.table, model.design.terms
     aliased = sorted({terms[column].factors for column in model.fit.dropped.tolist()})

@@ -23,18 +23,18 @@ from iolab.analysis.forwarding_types import (
 )
 from iolab.analysis.types import CellKey, Estimate, Estimates, cell_key
 from iolab.errors import StoreError
+from iolab.messages.drop_reasons import DropReason
+from iolab.messages.instrument import PathReason, Sharing
+from iolab.messages.notes import SamplesUnreadable
+from iolab.messages.places import Place
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.record.balance import Drop
-from iolab.record.dimensions import Quantity
-from iolab.record.load import LoadRecord
-from iolab.record.packets import PacketTrial, PortUse
-from iolab.record.trial import Status
-from iolab.record.verdict import Limit
-from iolab.statements.drop_reasons import DropReason
-from iolab.statements.instrument import PathReason, Sharing
-from iolab.statements.notes import SamplesUnreadable
-from iolab.statements.places import Place
-from iolab.statements.warnings import Warning
+from iolab.results.balance import Drop
+from iolab.results.dimensions import Quantity
+from iolab.results.load import LoadRecord
+from iolab.results.packets import PacketTrial, PortUse
+from iolab.results.trial import Status
+from iolab.results.verdict import Limit
 from iolab.store.records import TrialRecord
 
 Reader = Callable[[str], PacketTrial | None]
@@ -59,7 +59,7 @@ _JUDGED = {
 
 def forwarding_of(
     trials: Sequence[TrialRecord], plan: Plan, estimates: Estimates, samples: Reader
-) -> tuple[tuple[Forwarding, ...], tuple[Warning, ...]]:
+) -> tuple[tuple[Forwarding, ...], tuple[TrialWarning, ...]]:
     """Conclude about every measure that sends frames; the warnings say which samples could not be read."""
     found = []
     damaged: list[str] = []
@@ -94,7 +94,7 @@ def _packet_trials(trials: Sequence[TrialRecord]) -> dict[tuple[str, PacketKind]
     return {of: sorted(own, key=lambda trial: trial.block) for of, own in found.items()}
 
 
-def _unreadable(damaged: Sequence[str]) -> tuple[Warning, ...]:
+def _unreadable(damaged: Sequence[str]) -> tuple[TrialWarning, ...]:
     if not damaged:
         return ()
     return (SamplesUnreadable(trials=len(damaged), first=damaged[0]),)

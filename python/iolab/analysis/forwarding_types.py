@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from iolab.record.balance import Drop
-from iolab.record.dimensions import Quantity
-from iolab.statements.clauses import Clause
-from iolab.statements.doubts import Doubt
-from iolab.statements.instrument import PathReason, Sharing
-from iolab.statements.places import Place
+from iolab.messages.caveats import Caveat
+from iolab.messages.evidence import Evidence
+from iolab.messages.instrument import PathReason, Sharing
+from iolab.messages.places import Place
+from iolab.results.balance import Drop
+from iolab.results.dimensions import Quantity
 
 
 class Bound(StrEnum):
@@ -81,9 +81,9 @@ class Verdict:
     """Code: host, generator, receiver, shaper, rule, damage, flows, thread, cpu, hop, none, unexplained."""
     place: Place | None
     """Where; None: nowhere in particular."""
-    seen: tuple[Clause, ...]
+    seen: tuple[Evidence, ...]
     """What the trial that stands for it shows."""
-    doubt: Doubt | None
+    doubt: Caveat | None
     """Why it is not certain; None: no load trial says that it is not."""
     count: int
     """Load trials with this cause."""

@@ -8,7 +8,7 @@ from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
-from iolab.record.dimensions import Quantity
+from iolab.results.dimensions import Quantity
 
 GAP_BYTES = 20
 """Preamble, start of frame and smallest gap between frames (IEEE 802.3) [bytes]."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from iolab.analysis.table import Column, Table
+from iolab.messages.notes import TrialsResembleNeighbours
 from iolab.plan.types import Plan
-from iolab.statements.notes import TrialsResembleNeighbours
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

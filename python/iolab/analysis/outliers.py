@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Outlier
-from iolab.record.dimensions import Quantity
-from iolab.statements.notes import HostStolenTime, ManyRetransmits, RareTrials, Unusual
+from iolab.messages.notes import HostStolenTime, ManyRetransmits, RareTrials, Unusual
+from iolab.results.dimensions import Quantity
 
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]

@@ -15,12 +15,12 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
 from iolab.experiment.summaries import STATISTICS
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
-from iolab.record.metric import Method
+from iolab.results.dimensions import Quantity
+from iolab.results.metric import Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class PublishedRow:
     """A published figure and the run's own of the same cell and statistic."""
 
     measure: str
@@ -71,7 +71,7 @@ class PublishedComparison:
     """The file's name."""
     run: str
     """The run's name."""
-    rows: tuple[Beside, ...]
+    rows: tuple[PublishedRow, ...]
     """In the order of the file."""
     factors: tuple[str, ...]
     """Factors of the rows."""
@@ -172,9 +172,9 @@ def lay_beside(
 
 def _rows(
     figures: Sequence[PublishedFigure], plan: Plan, own: Sequence[_Own], passed: frozenset[str] = frozenset()
-) -> tuple[list[Beside], list[PublishedFigure]]:
+) -> tuple[list[PublishedRow], list[PublishedFigure]]:
     """Return the rows, and the figures that have none; labels of the factors that are `passed` need not be equal."""
-    rows: list[Beside] = []
+    rows: list[PublishedRow] = []
     without: list[PublishedFigure] = []
     for figure in figures:
         wanted = {name: label for name, label in figure.cell.items() if name not in passed}
@@ -261,7 +261,7 @@ def _beside(
     plan: Plan,
     own: Sequence[_Own],
     passed: frozenset[str],
-) -> Beside:
+) -> PublishedRow:
     reference = {
         name: label for name, label in plan.baseline.items() if name in figure.cell and name not in passed
     }
@@ -287,7 +287,7 @@ def _beside(
     known = known and not bounded
     ratio = _ratio(measured, at.figures.get(figure.statistic)) if at is not None and known else None
     bound = ratio_bound(each.bounded, at.bounded) if at is not None and at is not each else None
-    return Beside(
+    return PublishedRow(
         measure=figure.measure,
         metric=figure.metric,
         statistic=figure.statistic,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iolab.record.series import Series
+from iolab.results.series import Series
 
 STEP = 8
 """Windows of one level in one of the next."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from iolab.experiment.shapes import Shape
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
 
 MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
 """How far the long-run rate may lie above the asked one, and from which part of it on it is reached."""
@@ -48,7 +48,7 @@ class Check:
     """The bound."""
     held: bool
     """Whether it was kept."""
-    excuse: Warning | None = None
+    excuse: TrialWarning | None = None
     """What held the host up, so that what was not kept says nothing of the shaper; None: it is judged."""
 
     @property

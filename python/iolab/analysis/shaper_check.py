@@ -15,11 +15,11 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.shapes import Shape
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.topology import topology_of
-from iolab.record.metric import Metrics
-from iolab.record.series import Series
-from iolab.statements.on_wire import PacerSlipped, WatchStolen, WireLate
-from iolab.statements.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
-from iolab.statements.warnings import HostPerturbed, Warning
+from iolab.messages.capture_warnings import PacerSlipped, WatchStolen, WireLate
+from iolab.messages.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
+from iolab.messages.warnings import HostPerturbed, TrialWarning
+from iolab.results.metric import Metrics
+from iolab.results.series import Series
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 SCALES_NS = (12_000, 100_000, 1_000_000, 10_000_000)
@@ -88,7 +88,7 @@ def judge(
     measure: str,
     metrics: Metrics,
     series: Sequence[Series] = (),
-    warnings: Sequence[Warning] = (),
+    warnings: Sequence[TrialWarning] = (),
 ) -> tuple[tuple[str, Judged], ...]:
     """Return what was found of the shaper of each link that has one.
 
@@ -116,7 +116,7 @@ def judge(
     return tuple(found)
 
 
-def _excused(judged: Judged, excuse: Warning | None) -> Judged:
+def _excused(judged: Judged, excuse: TrialWarning | None) -> Judged:
     def of(checks: Sequence[Check]) -> tuple[Check, ...]:
         return tuple(
             replace(one, excuse=excuse) if one.what in EXCUSABLE and not one.held else one for one in checks

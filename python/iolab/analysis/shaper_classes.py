@@ -15,7 +15,7 @@ from iolab.experiment.shapes import Shape
 from iolab.lab.links.htb import Selector
 from iolab.lab.links.shaping import selectors_of
 from iolab.lab.topology import Topology
-from iolab.record.series import Over, Series, Times, Values
+from iolab.results.series import Over, Series, Times, Values
 from iolab.units import NS_PER_S
 
 TIMES = (1, 10, 100, 1000)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from iolab.analysis.types import Cells
 from iolab.errors import InputError, Problem
+from iolab.messages.notes import MethodsMixed, TrialsNotInPlan, TrialsNotOk, ValueNotFinite
+from iolab.messages.warnings import Emulated, TrialWarning
 from iolab.plan.types import Plan, Step
-from iolab.record.dimensions import Quantity
-from iolab.record.metric import UNKNOWN_METHOD, Heads, Method, Metrics, method_name
-from iolab.record.trial import Status
-from iolab.statements.notes import MethodsMixed, TrialsNotInPlan, TrialsNotOk, ValueNotFinite
-from iolab.statements.warnings import Emulated, Warning
+from iolab.results.dimensions import Quantity
+from iolab.results.metric import UNKNOWN_METHOD, Heads, Method, Metrics, method_name
+from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 
 Floats = NDArray[np.float64]
@@ -88,7 +88,7 @@ _Odd = tuple[str, str, int]
 """A metric whose value is no finite number, the measure and the block of its trial."""
 
 
-def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ...], tuple[Warning, ...]]:
+def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ...], tuple[TrialWarning, ...]]:
     """Arrange the trials that count, per measure; the warnings say what was left out."""
     last = {record.key: record for record in trials}
     steps: dict[str, list[Step]] = {name: [] for name in plan.measures}
@@ -100,11 +100,11 @@ def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ..
     return tables, (*_left_out(last, plan), *_not_finite(odd), *mixed)
 
 
-def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[Warning]:
+def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[TrialWarning]:
     planned = {step.key for step in plan.steps}
     strangers = sum(key not in planned for key in last)
     bad = sum(key in planned and record.result.status is not Status.OK for key, record in last.items())
-    notes: list[Warning] = []
+    notes: list[TrialWarning] = []
     if strangers:
         notes.append(TrialsNotInPlan(left_out=strangers, trials=len(last)))
     if bad:
@@ -112,7 +112,7 @@ def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[Warning]:
     return notes
 
 
-def _not_finite(odd: Sequence[_Odd]) -> list[Warning]:
+def _not_finite(odd: Sequence[_Odd]) -> list[TrialWarning]:
     if not odd:
         return []
     metric, measure, block = odd[0]

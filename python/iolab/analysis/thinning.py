@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iolab.record.series import Series, Values
+from iolab.results.series import Series, Values
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,10 +9,10 @@ from typing import overload
 from iolab.analysis.forwarding_types import Bound, Forwarding, Onset, StreamLimits
 from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
 from iolab.analysis.path_product import PathProduct
-from iolab.record.dimensions import Quantity
-from iolab.record.metric import Method
-from iolab.statements.notes import Unusual
-from iolab.statements.warnings import Warning
+from iolab.messages.notes import Unusual
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Quantity
+from iolab.results.metric import Method
 
 TOGETHER = 1024
 """Estimates that are made at once where all are looked at."""
@@ -318,7 +318,7 @@ class Analysis:
     e.g. 0.03."""
     spread: Mapping[str, float]
     """Measure name to the median over cells of the coefficient of variation between blocks [ratio]."""
-    notes: tuple[Warning, ...] = ()
+    notes: tuple[TrialWarning, ...] = ()
     """What the reader must know about the analysis itself: what was left out, and why."""
     forwarding: tuple[Forwarding, ...] = ()
     """Per measure that sends frames."""

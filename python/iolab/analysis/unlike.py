@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolab.analysis.table import Column, Table
-from iolab.statements.warnings import Emulated
+from iolab.messages.warnings import Emulated
 
 Ints = NDArray[np.int64]
 AGREED, ASKED = "iscsi_agreed_bytes", "iscsi_asked_bytes"

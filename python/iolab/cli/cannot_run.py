@@ -1,16 +1,16 @@
 """What of a plan cannot run here, in words: why, and what to install."""
 
 from iolab.cli.console import sentence
-from iolab.lab.needs.need import package_of
-from iolab.plan.types import Plan, Unsupported, UnsupportedCells
-from iolab.statements.computers import Computer
-from iolab.statements.lacks import (
-    Lack,
+from iolab.lab.requirements.need import package_of
+from iolab.messages.hosts import Computer
+from iolab.messages.unmet import (
     PlainHostLack,
     ProgramAbsent,
     ProgramLack,
     SeveralLacks,
+    UnmetRequirement,
 )
+from iolab.plan.types import Plan, Unsupported, UnsupportedCells
 
 ISCSI_DRIVER = "qemu-block-extra"
 """Debian package of QEMU's iSCSI driver."""
@@ -42,6 +42,6 @@ def install_lines(plan: Plan) -> list[str]:
     ]
 
 
-def lacks_of(reason: Lack) -> tuple[Lack, ...]:
+def lacks_of(reason: UnmetRequirement) -> tuple[UnmetRequirement, ...]:
     """Return what one reason consists of."""
     return reason.lacks if isinstance(reason, SeveralLacks) else (reason,)

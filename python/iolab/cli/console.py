@@ -8,7 +8,7 @@ from iolab.errors import Problem
 from iolab.printable import printable
 
 if TYPE_CHECKING:
-    from iolab.statements.statement import Statement
+    from iolab.messages.statement import Statement
 
 
 def say(text: str) -> None:
@@ -29,13 +29,13 @@ def list_problems(problems: Iterable[Problem]) -> None:
 
 def sentence(statement: "Statement") -> str:
     """Return a statement in words, which are loaded when the first is said: most commands say none."""
-    from iolab.report.words import EN
+    from iolab.report.locale import EN
 
     return EN.said.say(statement)
 
 
 def advice(statement: "Statement") -> str:
     """Return what to do about what a statement says."""
-    from iolab.report.words import EN
+    from iolab.report.locale import EN
 
     return EN.said.advise(statement)

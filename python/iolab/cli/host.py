@@ -12,8 +12,8 @@ from iolab.cli.console import complain, say
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.machines import destination
+from iolab.report.locale import EN
 from iolab.report.stated import stated_all
-from iolab.report.words import EN
 from iolab.run.doctor.examination import Finding, Grade, examine
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts

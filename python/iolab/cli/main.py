@@ -98,7 +98,7 @@ def _system_error(error: OSError, arguments: list[str]) -> str:
     said = error.strerror or str(error) or type(error).__name__
     if error.filename:
         return f"{said}: {error.filename}"
-    from iolab.parts.guard import place_of  # loads the tables of kinds, which no other message needs
+    from iolab.registry.guard import place_of  # loads the tables of kinds, which no other message needs
 
     if "IOLAB_DEBUG" in os.environ:
         traceback.print_exception(error)

@@ -18,13 +18,13 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.carriers import Carrier, carrier_of
 from iolab.lab.links.link_topology import is_ours
 from iolab.lab.topology import topology_of
-from iolab.parts.registry import measure_kinds
 from iolab.plan.at_once import parts_of
 from iolab.plan.commands import StepCommands, commands, render
 from iolab.plan.plan_json import STEPS_READ, describe, mtu_warnings, not_asked
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan, unsupported
+from iolab.registry.registry import measure_kinds
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent

@@ -12,16 +12,16 @@ from iolab.cli.console import complain
 from iolab.experiment.experiment import Experiment
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
+from iolab.messages.hosts import ThisComputer
+from iolab.messages.unmet import (
+    ImageAbsent,
+    PlainHostLack,
+    UnmetRequirement,
+)
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import read_all_facts
 from iolab.run.hosts.named_programs import with_named_programs
-from iolab.statements.computers import ThisComputer
-from iolab.statements.lacks import (
-    ImageAbsent,
-    Lack,
-    PlainHostLack,
-)
 
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
 QEMU = "qemu"
@@ -61,7 +61,7 @@ def to_build(plan: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _built_for(lack: Lack) -> str | None:
+def _built_for(lack: UnmetRequirement) -> str | None:
     """Return what has to be built to meet a need; None: building does not help."""
     match lack:
         case ImageAbsent():

@@ -9,8 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from iolab.plan.types import Plan, Step
 from iolab.printable import printable
-from iolab.record.trial import Status
-from iolab.report.words import EN
+from iolab.report.locale import EN
+from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 from iolab.units import (
     format_bits_per_second,

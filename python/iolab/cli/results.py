@@ -22,11 +22,11 @@ from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.files import write_whole
+from iolab.messages.notes import ExperimentEdited
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
-from iolab.report.words import EN, LANGUAGES, Words, words_of
-from iolab.statements.notes import ExperimentEdited
+from iolab.report.locale import EN, LANGUAGES, Words, words_of
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import StoredRun, TrialRecord

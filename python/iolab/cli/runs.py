@@ -29,7 +29,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan, unsupported
-from iolab.report.words import EN
+from iolab.report.locale import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.alike_failures import MOST_ALIKE, LabsUnmade

@@ -14,7 +14,7 @@ from iolab.experiment import load, resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
-from iolab.record.trial import Status
+from iolab.results.trial import Status
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
@@ -63,7 +63,7 @@ def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
     """
     from iolab.analysis.shaper_check import Kind, judge  # numpy and scipy are slow to load
     from iolab.report import shaper
-    from iolab.report.words import EN
+    from iolab.report.locale import EN
     from iolab.store.series import series_of
 
     resolver, verdicts, read = resolver_of(experiment), set[Kind](), series_of(run.folder)

@@ -11,7 +11,7 @@ from iolab.experiment.measures import Measure
 from iolab.experiment.paths import Target
 from iolab.experiment.site import Site
 from iolab.frozen import frozen
-from iolab.statements.lacks import Lack
+from iolab.messages.unmet import UnmetRequirement
 
 Question = TypeVar("Question", bound=Callable[..., Any])
 Cell = Mapping[str, str]
@@ -156,7 +156,7 @@ class Experiment:
     """Where its machines are, where that is said apart from the lab; the tree and the factors are as they are there."""
     scopes: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
     """Path with a `*` to the places that it names, where a site has added others."""
-    absent: Mapping[str, Mapping[str, Lack]] = field(default_factory=dict)
+    absent: Mapping[str, Mapping[str, UnmetRequirement]] = field(default_factory=dict)
     """Factor and label to why the site has no such level."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Kept by `answered_once`: its resolver. `replace` begins with none."""

@@ -22,7 +22,7 @@ from iolab.experiment.machines import Host, Netns, Vm
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import Quantity
 from iolab.frozen import frozen
-from iolab.parts.registry import measure_kinds
+from iolab.registry.registry import measure_kinds
 
 
 @cache

@@ -20,13 +20,13 @@ from iolab.experiment.quantities import (
     Switch,
 )
 from iolab.frozen import frozen
-from iolab.parts.registry import instrument_kinds
+from iolab.registry.registry import instrument_kinds
 
 SAMPLE_NS = 100_000_000
 """How often counters are read: often enough to show an interruption of a fifth of a second [ns]."""
 
 
-class Beside(BaseModel):
+class WithInstrument(BaseModel):
     """What all instruments have in common."""
 
     model_config = FROZEN
@@ -43,7 +43,7 @@ def _item(listing: JsonSchemaValue) -> JsonSchemaValue:
     return found
 
 
-class Watch(Beside):
+class Watch(WithInstrument):
     """The wire monitor at one port or on one link."""
 
     kind: Literal["watch"] = "watch"
@@ -87,7 +87,7 @@ class CaptureFilter(BaseModel):
     """From or to this port of TCP or UDP; absent: any."""
 
 
-class Capture(Beside):
+class Capture(WithInstrument):
     """The newest frames of a port as a pcapng file, which Wireshark opens."""
 
     kind: Literal["capture"] = "capture"
@@ -102,7 +102,7 @@ class Capture(Beside):
     """Which frames are kept; absent: all."""
 
 
-class Profile(Beside):
+class Profile(WithInstrument):
     """A profiler (perf) of kernels: in which functions each thread ran, and where the kernel waited for locks."""
 
     kind: Literal["profile"] = "profile"
@@ -117,7 +117,7 @@ class Profile(Beside):
     """Whether waits for the kernel's locks are recorded too: an event each, which costs more than samples do."""
 
 
-class Samplers(Beside):
+class Samplers(WithInstrument):
     """The counters of every kernel of the lab, read at one period."""
 
     kind: Literal["samplers"] = "samplers"
@@ -126,14 +126,14 @@ class Samplers(Beside):
     """From one reading to the next."""
 
 
-class Queues(Beside):
+class Queues(WithInstrument):
     """The receive queues of the lab's cards: which of them took the frames."""
 
     kind: Literal["queues"] = "queues"
     """What stands beside the measure."""
 
 
-class Wires(Beside):
+class Wires(WithInstrument):
     """The emulated paths and pacers of the lab: whether frames left when they were due."""
 
     kind: Literal["wires"] = "wires"
@@ -167,5 +167,7 @@ Watches = tuple[Annotated[Watch, _TEXT], ...]
 """A port or link's name alone is watched with the usual windows."""
 Captures = tuple[Annotated[Capture, _TEXT], ...]
 """A port or link's name alone is captured with the usual sizes."""
-Instruments = tuple[Annotated[Beside, Registered(), Shorthand(_named, lambda _: {"type": "string"})], ...]
+Instruments = tuple[
+    Annotated[WithInstrument, Registered(), Shorthand(_named, lambda _: {"type": "string"})], ...
+]
 """Any instruments; the name of a kind alone is that kind with what it has where keys are absent."""

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BaseModel, Field
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, SomeBytes, Switch
 from iolab.experiment.standing import Changes, Files, Services
-from iolab.parts.image_names import PACKAGE
-from iolab.parts.nics import NicKind
+from iolab.registry.image_names import PACKAGE
+from iolab.registry.nics import NicKind
 from iolab.units import UnitError
 
 Forward = Literal["none", "bridge", "route"]

@@ -12,7 +12,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import listed
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
-from iolab.parts.registry import instrument_kinds, measure_kinds
+from iolab.registry.registry import instrument_kinds, measure_kinds
 
 
 def check_measure(view: View, resolver: Resolver, section: Section, cell: Cell) -> None:

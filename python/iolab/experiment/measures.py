@@ -8,11 +8,11 @@ from iolab.experiment.fio import Fio
 from iolab.experiment.frame_flows import MOST_FLOWS, FlowRules, Payload, PayloadPattern
 from iolab.experiment.instruments import (
     SAMPLE_NS,
-    Beside,
     Captures,
     Instruments,
     Samplers,
     Watches,
+    WithInstrument,
 )
 from iolab.experiment.quantities import (
     FROZEN,
@@ -31,8 +31,8 @@ from iolab.experiment.quantities import (
     WriteLength,
 )
 from iolab.experiment.recordings import Replay
-from iolab.parts.registry import instrument_kinds
-from iolab.parts.searches import SearchKind
+from iolab.registry.registry import instrument_kinds
+from iolab.registry.searches import SearchKind
 
 PacketDirection = Literal["one-way", "both-ways"]
 Direction = Literal["one-way", "both-ways", "dual"]
@@ -59,7 +59,7 @@ class Measure(BaseModel):
         """Whether it sets how much each direction sends: both ways then offers twice as much as one way."""
         return False
 
-    def beside(self) -> tuple[Beside, ...]:
+    def beside(self) -> tuple[WithInstrument, ...]:
         """Return the instruments that stand beside it, those that always do first."""
         asked = {one.kind for one in self.instruments}
         always = (row.model() for row in instrument_kinds().values() if row.always and row.name not in asked)

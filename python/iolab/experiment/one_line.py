@@ -10,8 +10,8 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.links import Link
 from iolab.experiment.names import is_port, name_problem
 from iolab.frozen import frozen
-from iolab.parts.registry import measure_kinds
-from iolab.parts.rows import AnyMeasureKind, ShortForm
+from iolab.registry.registry import measure_kinds
+from iolab.registry.rows import AnyMeasureKind, ShortForm
 
 DEVICE = "dut"
 """The machine between the two of a forwarding measure."""

@@ -14,7 +14,7 @@ from iolab.experiment.product import Completion, sample
 from iolab.experiment.resolve import Resolver, resolver_of
 from iolab.experiment.sections import Section
 from iolab.experiment.volumes import idle_volumes, used_volumes, volume_troubles
-from iolab.parts.registry import measure_kinds
+from iolab.registry.registry import measure_kinds
 
 MOVES = {
     "machines": frozenset({"kind", "on", "disks", "count"}),

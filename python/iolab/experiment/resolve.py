@@ -22,8 +22,8 @@ from iolab.experiment.overlays import without_plain
 from iolab.experiment.paths import NoSuchItem, level_paths, put, survey
 from iolab.experiment.problems import Problems
 from iolab.experiment.sections import Section, check, tables, validated
-from iolab.parts.registry import measure_kinds
-from iolab.statements.lacks import Lack
+from iolab.messages.unmet import UnmetRequirement
+from iolab.registry.registry import measure_kinds
 
 DIGEST_BYTES = 16
 """128 bits: a collision among 10^7 cells has a chance below 10^-24."""
@@ -193,7 +193,7 @@ class Resolver:
             return True
         return parts(taker).get(measure) is not None
 
-    def absent(self, cell: Cell) -> Lack | None:
+    def absent(self, cell: Cell) -> UnmetRequirement | None:
         """Return why the site has no such cell; None where it has, or there is no site."""
         for name, labels in self._absent.items():
             if (label := cell.get(name, "")) in labels:

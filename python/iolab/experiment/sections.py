@@ -11,8 +11,8 @@ from iolab.experiment.grammar import allowed, annotation_at, choices, keys, memb
 from iolab.experiment.other_words import instead
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.quantities import STORED
-from iolab.parts.guard import place_of
-from iolab.parts.registry import instrument_kinds, package_behind
+from iolab.registry.guard import place_of
+from iolab.registry.registry import instrument_kinds, package_behind
 from iolab.units import UnitError
 
 MISSING = object()

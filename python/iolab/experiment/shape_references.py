@@ -4,7 +4,7 @@ from iolab.experiment.lab_view import Place, View, check_place
 from iolab.experiment.links import Link
 from iolab.experiment.sections import Section
 from iolab.experiment.shapes import Shape, ShapeClass
-from iolab.parts.qdiscs import QDISCS
+from iolab.registry.qdiscs import QDISCS
 from iolab.units import ETHERNET_HEADER_BYTES
 
 QDISC_KEYS = ("burst", "limit", "latency", "gso_max_segs", "classes", "default")

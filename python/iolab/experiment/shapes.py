@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from iolab.errors import InputError, Problem
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import FROZEN, BitsPerSecond, Delay, Maybe, SomeBytes
-from iolab.parts.qdiscs import LeafKind, QdiscKind
+from iolab.registry.qdiscs import LeafKind, QdiscKind
 
 
 class Leaf(BaseModel):

@@ -17,8 +17,15 @@ from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.sections import Section
 from iolab.experiment.site import Site
 from iolab.experiment.site_links import Split, split_links, values_of
-from iolab.statements.computers import computer
-from iolab.statements.lacks import Lack, SiteEnd, SiteHasEnds, SiteHasPlace, SiteLacksCable, SiteSetsNothing
+from iolab.messages.hosts import computer
+from iolab.messages.unmet import (
+    SiteEnd,
+    SiteHasEnds,
+    SiteHasPlace,
+    SiteLacksCable,
+    SiteSetsNothing,
+    UnmetRequirement,
+)
 
 KEPT = ("forward", "settings", "disks")
 OF_HOSTS = ("host", "processors")
@@ -46,7 +53,7 @@ def placed(experiment: Experiment, site: Site, problems: Problems) -> Experiment
     )
 
 
-def uncabled(site: Site, lab: Lab) -> Lack | None:
+def uncabled(site: Site, lab: Lab) -> UnmetRequirement | None:
     """Return why a lab cannot stand on a site: a link between two hosts without a cable; None where all have one."""
     for name, link in lab.links.items():
         homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
@@ -127,7 +134,7 @@ class _Placing:
         self._splits = splits
         self._ports = {old: new for split in splits.values() for old, new in split.ports.items()}
         self.scopes: dict[str, tuple[Target, ...]] = {}
-        self.absent: dict[str, dict[str, Lack]] = {}
+        self.absent: dict[str, dict[str, UnmetRequirement]] = {}
 
     def tree(self) -> dict[str, Any]:
         """Return the base document on the site."""
@@ -161,7 +168,7 @@ class _Placing:
                 sets.lines[place] = line
         return replace(level, sets=sets, factors=tuple(self.factor(inner) for inner in level.factors))
 
-    def _change(self, path: str, value: Any) -> tuple[Lack | None, dict[str, Any]]:
+    def _change(self, path: str, value: Any) -> tuple[UnmetRequirement | None, dict[str, Any]]:
         """Return what a path and its value become; where nothing is left of it, why."""
         targets = self._places.targets(path)
         assert not isinstance(targets, Misled), "the experiment was checked"
@@ -207,7 +214,7 @@ class _Placing:
     def _values(self, section: Section) -> list[Any]:
         return [data for name, data in values_of(self._experiment, section.group) if name == section.name]
 
-    def _why_absent(self, path: str, target: Target) -> Lack:
+    def _why_absent(self, path: str, target: Target) -> UnmetRequirement:
         name, site = target.section.name, self._site
         if target.section.group == "links":
             return SiteHasEnds(path=path, site=site.source, link=name)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
 from iolab.errors import UnsupportedError
-from iolab.parts.kernel_modules import FEATURE_MODULES
+from iolab.registry.kernel_modules import FEATURE_MODULES
 
 
 def extract_vmlinux(image: bytes) -> bytes:

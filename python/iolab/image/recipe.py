@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from iolab.errors import InputError, Problem
-from iolab.parts.image_names import PACKAGE, flavour_of_image, image_name, packages_of_image
-from iolab.parts.kernel_modules import FEATURE_MODULES
-from iolab.parts.registry import guest_programs, own_guest_programs
+from iolab.registry.image_names import PACKAGE, flavour_of_image, image_name, packages_of_image
+from iolab.registry.kernel_modules import FEATURE_MODULES
+from iolab.registry.registry import guest_programs, own_guest_programs
 
 RECIPE = Path(__file__).with_name("recipe.toml")
 MEASURING = "measure"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from iolab.experiment.instruments import Capture, Profile, Queues, Samplers, Watch, Wires
 from iolab.experiment.lab_view import Place, View
 from iolab.experiment.sections import Section
-from iolab.parts.rows import AnyInstrumentKind, InstrumentKind
+from iolab.registry.rows import AnyInstrumentKind, InstrumentKind
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.lab.needs.need import Wanted
-    from iolab.statements.purposes import Purpose
+    from iolab.lab.requirements.need import Wanted
+    from iolab.messages.subjects import Purpose
     from iolab.trial.instruments.instrument import Instrument
     from iolab.trial.lab_access import Site
 
@@ -97,7 +97,7 @@ def _profile(site: "Site", asked: Profile) -> "Instrument":
 
 
 def _profile_needs(lab: "Lab", asked: Profile, purpose: "Purpose") -> "Iterator[Wanted]":
-    from iolab.lab.needs.profiles import profile_needs
+    from iolab.lab.requirements.profiles import profile_needs
 
     return profile_needs(lab, asked.on, purpose)
 

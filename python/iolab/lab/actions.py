@@ -8,7 +8,7 @@ from iolab.frozen import frozen
 from iolab.lab.guests.guest import Guest
 from iolab.lab.links.pacer import Pacing
 from iolab.lab.readings import Command, Reading
-from iolab.statements.commands import CommandNote
+from iolab.messages.commands import CommandNote
 
 ORIGINAL = "{original}"
 """Stands in an undo's argv for the words that `Run.original` read before the change."""

@@ -28,14 +28,14 @@ from iolab.lab.actions import (
     Write,
     filled,
 )
-from iolab.lab.cards.tuning import cpu_ranges
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, planned_start, start_commands
 from iolab.lab.hosts.processors import processor_word
 from iolab.lab.links.pacer import Pacing
+from iolab.lab.nics.tuning import cpu_ranges
 from iolab.lab.readings import Command
 from iolab.lab.resources import Resource
-from iolab.statements.commands import (
+from iolab.messages.commands import (
     CommandNote,
     GuestThread,
     NapiThreads,

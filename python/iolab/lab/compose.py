@@ -10,7 +10,6 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.actions import Write
-from iolab.lab.cards.tuning import tuning_resources
 from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
 from iolab.lab.endpoints import version_of
 from iolab.lab.guests.pinning import pin_resources
@@ -20,6 +19,7 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.links.bridges import netns_resource
 from iolab.lab.links.resources import link_resources
 from iolab.lab.links.shaping import shape_resources
+from iolab.lab.nics.tuning import tuning_resources
 from iolab.lab.packets.placement import Placement
 from iolab.lab.packets.resources import device_resources, packet_resources, with_exact_wires
 from iolab.lab.ports.addresses import route_resource
@@ -28,7 +28,7 @@ from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
 from iolab.lab.readings import Expectation, Reading, Setting
 from iolab.lab.resources import Resource
-from iolab.lab.standing.resources import standing_resources
+from iolab.lab.services.resources import standing_resources
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of, topology_of
 from iolab.lab.volumes.resources import volume_resources
 

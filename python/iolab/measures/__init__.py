@@ -9,7 +9,7 @@ from iolab.measures.packets import FORWARDING, LATENCY, LOAD_CURVE
 from iolab.measures.round_trips import PING, RR
 from iolab.measures.stream import STREAM
 from iolab.measures.together import TOGETHER
-from iolab.parts.rows import AnyMeasureKind
+from iolab.registry.rows import AnyMeasureKind
 
 KINDS: tuple[AnyMeasureKind, ...] = (
     STREAM,

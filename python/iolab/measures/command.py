@@ -10,7 +10,7 @@ from iolab.experiment.sections import Section
 from iolab.experiment.standing_references import check_ready
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind, ShortForm
+from iolab.registry.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab

@@ -11,7 +11,7 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.experiment.sections import Section
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import in_memory
-from iolab.parts.rows import MeasureKind
+from iolab.registry.rows import MeasureKind
 from iolab.trial.disk.disk_programs import (
     DISK_PROGRAMS,
     FIO,

@@ -10,7 +10,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.experiment.sections import Section
 from iolab.lab.packets.needs import packet_needs
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind, ShortForm
+from iolab.registry.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -22,7 +22,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.measures import Forwarding
 from iolab.lab.packets.frames import fps_of
 from iolab.lab.packets.needs import check_packets
-from iolab.parts.searches import SEARCHES
+from iolab.registry.searches import SEARCHES
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING
 
 from iolab.experiment.measures import LoadCurve
-from iolab.parts.searches import FAST_NS
+from iolab.registry.searches import FAST_NS
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab

@@ -11,7 +11,7 @@ from iolab.experiment.sections import Section
 from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind, ShortForm
+from iolab.registry.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab

@@ -13,7 +13,7 @@ from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind, ShortForm
+from iolab.registry.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab

@@ -3,7 +3,7 @@
 from iolab.experiment.lab_view import View
 from iolab.experiment.sections import Section
 from iolab.experiment.together import Together
-from iolab.parts.rows import MeasureKind
+from iolab.registry.rows import MeasureKind
 
 OF_ITS_PARTS = ("sample", "watch", "capture", "instruments")
 """Keys that all measures have; what stands beside several at once stands beside one of them."""

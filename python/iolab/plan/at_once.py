@@ -2,7 +2,7 @@
 
 from iolab.experiment.experiment import Setup
 from iolab.experiment.measures import Measure
-from iolab.parts.registry import measure_kinds
+from iolab.registry.registry import measure_kinds
 
 
 def parts_of(setup: Setup, measure: str) -> dict[str, int]:

@@ -10,8 +10,8 @@ from iolab.experiment.experiment import Cell, Experiment
 from iolab.experiment.product import names, sample
 from iolab.experiment.site import Site
 from iolab.lab.hosts.facts import Facts
+from iolab.messages.unmet import SiteRefuses, UnmetRequirement
 from iolab.plan.support import Support
-from iolab.statements.lacks import Lack, SiteRefuses
 
 MOST_CELLS = 1000
 """Cells looked at while checking, every level in one of them at least; planning looks at all."""
@@ -40,13 +40,13 @@ def check_cells(experiment: Experiment) -> None:
         raise InputError(tuple(dict.fromkeys(found)))
 
 
-def left_out(experiment: Experiment) -> dict[Lack, Cell]:
+def left_out(experiment: Experiment) -> dict[UnmetRequirement, Cell]:
     """Return why cells cannot be on the site of an experiment, whatever its hosts are; each reason with one cell."""
     if experiment.site is None:
         return {}
     resolver = resolver_of(experiment)
     support = Support(resolver, ANY_HOST)
-    found: dict[Lack, Cell] = {}
+    found: dict[UnmetRequirement, Cell] = {}
     for cell in sample(experiment, names(experiment.factors), MOST_CELLS):
         for measure in resolver.measures:
             try:
@@ -65,7 +65,7 @@ def located(error: InputError, experiment: Experiment, measure: str) -> InputErr
     return InputError([_located(problem, experiment, measure) for problem in error.problems])
 
 
-def refused(error: InputError, site: Site) -> Lack:
+def refused(error: InputError, site: Site) -> UnmetRequirement:
     """Return what keeps parts of a lab, which go together elsewhere, from doing so on a site."""
     told = (f"{problem.doing}: {problem.seen}; it needs {problem.allowed}" for problem in error.problems)
     return SiteRefuses(site=site.source, problems=tuple(told))

@@ -10,9 +10,9 @@ from iolab.errors import StoreError
 from iolab.experiment.experiment import Summary
 from iolab.frozen import frozen
 from iolab.lab.hosts.computers import Computer
+from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
-from iolab.record.encoding import Encoding
-from iolab.statements.lacks import Lack
+from iolab.results.encoding import Encoding
 
 Index = Annotated[int, Field(ge=0)]
 """Of a row in a table."""
@@ -73,7 +73,7 @@ class _Document:
     estimate_ns: int
     estimate_factor: float = 1.0
     computers: dict[str, Computer]
-    unsupported: list[tuple[str, dict[str, str], Lack]]
+    unsupported: list[tuple[str, dict[str, str], UnmetRequirement]]
     levels: list[tuple[int, ...]]
     steps: list[tuple[str, Index, Block, Plot, Index]]
 

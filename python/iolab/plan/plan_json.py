@@ -7,10 +7,10 @@ from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.lab.links.overlays import unequal_mtus
 from iolab.lab.topology import topology_of
+from iolab.messages.mtus import SegmentMtusDiffer
+from iolab.messages.statement import Statement
 from iolab.plan.commands import PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
-from iolab.statements.mtus import SegmentMtusDiffer
-from iolab.statements.statement import Statement
 
 STEPS_READ = 1000
 """Steps whose labs are looked at for warnings."""

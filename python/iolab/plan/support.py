@@ -14,15 +14,15 @@ from iolab.experiment.sections import Section
 from iolab.experiment.site_placement import uncabled
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.wires import wire_memory
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Wanted, lacking, lacking_of
-from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Wanted, lacking, lacking_of
+from iolab.lab.requirements.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, topology_of
 from iolab.lab.volumes.needs import volume_needs
-from iolab.parts.registry import measure_kinds
+from iolab.messages.not_supported import NotSupported
+from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.at_once import span_ns
-from iolab.statements.lacks import Lack
-from iolab.statements.unbuilt import Unbuilt
+from iolab.registry.registry import measure_kinds
 
 
 class Support:
@@ -38,11 +38,11 @@ class Support:
         self._parts: dict[tuple[Section, tuple[str | None, ...]], tuple[tuple[Wanted, ...], int]] = {}
         self._numbers: dict[str, int] = {}
         self._labs: dict[tuple[int, ...], tuple[tuple[Wanted, ...], tuple[Lab, Topology] | None]] = {}
-        self._cabled: dict[str, Lack | None] = {}
+        self._cabled: dict[str, UnmetRequirement | None] = {}
         self._measured: dict[tuple[str, tuple[str | None, ...]], tuple[str, int]] = {}
         self._ways: dict[tuple[tuple[int, ...], int], tuple[Wanted, ...]] = {}
 
-    def reason(self, cell: Cell, measure: str) -> Lack | None:
+    def reason(self, cell: Cell, measure: str) -> UnmetRequirement | None:
         """Return why a measure cannot be done in a cell; None where it can.
 
         Raises:
@@ -57,7 +57,7 @@ class Support:
             found += own
             shape.append(number)
         key = tuple(shape)
-        built = not found or not any(isinstance(each, Unbuilt) for each in found)
+        built = not found or not any(isinstance(each, NotSupported) for each in found)
         joined, shape_lab = self._joined(key, cell) if built else ((), None)
         section = Section("measure", measure)
         own, number = self._part(section, cell)
@@ -67,7 +67,7 @@ class Support:
         every = (*found, *joined, *own, *self._ways.get((key, number), ()))
         return lacking_of(every, self._facts) if every else None
 
-    def misplaced(self, cell: Cell) -> Lack | None:
+    def misplaced(self, cell: Cell) -> UnmetRequirement | None:
         """Return why a cell cannot be on the site: a level that is not there, a cable that it lacks; None: it can."""
         site = self._resolver.site
         if site is None or (absent := self._resolver.absent(cell)):

@@ -12,12 +12,12 @@ from iolab.experiment.product import matches
 from iolab.frozen import frozen
 from iolab.lab.change_cost import start_ns
 from iolab.lab.hosts.facts import Facts
+from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.estimate import Expected
 from iolab.plan.feasibility import located, refused
 from iolab.plan.learned_durations import kind_of
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
-from iolab.statements.lacks import Lack
 
 
 @frozen
@@ -34,7 +34,7 @@ class Task:
     """As in `Step`."""
     expected: Expected
     """What decides how long it takes."""
-    reason: Lack | None
+    reason: UnmetRequirement | None
     """Why this host cannot do it."""
 
 
@@ -104,7 +104,9 @@ def make_tasks(
     return tasks
 
 
-def _reason(support: Support, experiment: Experiment, cell: Cell, measures: Sequence[str]) -> Lack | None:
+def _reason(
+    support: Support, experiment: Experiment, cell: Cell, measures: Sequence[str]
+) -> UnmetRequirement | None:
     """Return why measures cannot be taken at once in a cell; None where they can."""
     for measure in measures:
         try:

@@ -7,7 +7,7 @@ from itertools import groupby
 from iolab.experiment.experiment import Summary
 from iolab.frozen import frozen
 from iolab.lab.hosts.computers import Computer
-from iolab.statements.lacks import Lack
+from iolab.messages.unmet import UnmetRequirement
 
 PLAN_SCHEMA = 4
 """Version of plan.json."""
@@ -47,7 +47,7 @@ class Unsupported:
     """Name of the measure."""
     cell: Mapping[str, str]
     """Factor to label."""
-    reason: Lack
+    reason: UnmetRequirement
     """What is lacking."""
 
 
@@ -131,7 +131,7 @@ class UnsupportedCells:
     """Name of the measure."""
     cell: Mapping[str, str]
     """The first of them."""
-    reason: Lack
+    reason: UnmetRequirement
     """What is lacking."""
     count: int
     """How many."""
@@ -139,7 +139,7 @@ class UnsupportedCells:
 
 def unsupported(plan: Plan) -> list[UnsupportedCells]:
     """Group what this host cannot do by measure and reason."""
-    groups: dict[tuple[str, Lack], UnsupportedCells] = {}
+    groups: dict[tuple[str, UnmetRequirement], UnsupportedCells] = {}
     for each in plan.unsupported:
         key = (each.measure, each.reason)
         known = groups.get(key)

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from iolab.report.locale import Words
 from iolab.report.panels import CROSS, Line
 from iolab.report.vega import Spec, column, layer, tips, write
-from iolab.report.words import Words
 
 HEIGHT = 250
 """Of a panel's plot [px]."""

@@ -21,9 +21,9 @@ from iolab.report import (
     troubles,
     watch_tables,
 )
+from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
-from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 60

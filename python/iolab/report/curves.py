@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from iolab.analysis.forwarding_types import Curve, CurvePoint, Forwarding
 from iolab.analysis.types import CellKey, cell_key
-from iolab.record.dimensions import Quantity
 from iolab.report import axes, numbers
 from iolab.report.names import Names, load
 from iolab.report.panels import Chart, Line, Panel, Row, domain, finite
 from iolab.report.tables import head
+from iolab.results.dimensions import Quantity
 
 MOST_CELLS = 12
 """Cells whose curves are drawn; the tables and CSV have all."""

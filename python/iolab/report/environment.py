@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from iolab.report import numbers
-from iolab.report.words import Words
+from iolab.report.locale import Words
 
 MOST_CHILDREN = 200
 """Entries of one fact that are listed; facts.json in the run folder has all of them."""

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.record.in_effect import Effect
-from iolab.record.trial import Status
 from iolab.report.names import Names
 from iolab.report.tables import Grid
+from iolab.results.in_effect import Effect
+from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 
 SHORT = frozenset({Effect.CONGESTION, Effect.QDISC, Effect.OFFLOADS, Effect.MTU, Effect.GOVERNOR})

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 from iolab.analysis.level_types import LevelsFigure, LevelsRatio
 from iolab.analysis.types import Analysis, Estimate
-from iolab.record.metric import Metrics
 from iolab.report import interchange_packets
 from iolab.report.interchange_conclusions import conclusions, ends
 from iolab.report.interchange_packets import finite, quantity
+from iolab.report.locale import EN, Words
 from iolab.report.sentences import counted
 from iolab.report.stated import stated, warned
-from iolab.report.words import EN, Words
+from iolab.results.metric import Metrics
 from iolab.store.records import StoredRun, TrialRecord
 
 SHOW_SCHEMA = 2

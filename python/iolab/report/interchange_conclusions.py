@@ -7,8 +7,8 @@ from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, Over
 from iolab.analysis.forwarding_types import Onset
 from iolab.analysis.types import Analysis, Effect, Finding, Interval
 from iolab.report.interchange_packets import finite, quantity
+from iolab.report.locale import EN, Words
 from iolab.report.stated import warned
-from iolab.report.words import EN, Words
 
 Document = Mapping[str, object]
 COMPARISON_SCHEMA = 1

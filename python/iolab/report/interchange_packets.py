@@ -15,10 +15,10 @@ from iolab.analysis.forwarding_types import (
     Verdict,
 )
 from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
-from iolab.record.dimensions import Quantity
-from iolab.record.verdict import Verdict as TrialVerdict
+from iolab.report.locale import Words
 from iolab.report.stated import stated, stated_all
-from iolab.report.words import Words
+from iolab.results.dimensions import Quantity
+from iolab.results.verdict import Verdict as TrialVerdict
 
 Document = Mapping[str, object]
 """Plain JSON data, on its way out."""

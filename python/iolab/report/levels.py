@@ -7,11 +7,11 @@ from iolab.analysis.bounds import LOWER_BOUND
 from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
 from iolab.analysis.types import Analysis, cell_key
 from iolab.experiment.experiment import LevelRatio
-from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.packet_tables import BITS, factors_of, left_out
 from iolab.report.tables import Grid, head
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 SUM, ONE = "forwarded_fps", "forwarded_per_direction_fps"

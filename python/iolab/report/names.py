@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions, Quantity
 from iolab.report import numbers
-from iolab.report.words import Words
+from iolab.report.locale import Words
+from iolab.results.dimensions import Dimensions, Quantity
 from iolab.units import format_bits_per_second, format_bytes
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.types import Estimate, Interval
-from iolab.record.metric import LARGER
-from iolab.report.words import Words
+from iolab.report.locale import Words
+from iolab.results.metric import LARGER
 
 MINUS = "−"
 NBSP = "\u00a0"

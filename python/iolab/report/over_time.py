@@ -10,11 +10,11 @@ from itertools import chain
 import numpy as np
 
 from iolab.analysis.thinning import Thinned, thin
-from iolab.record.dimensions import Quantity
-from iolab.record.series import Over, Series
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.numbers import Scale
+from iolab.results.dimensions import Quantity
+from iolab.results.series import Over, Series
 from iolab.store.records import TrialRecord
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from iolab.analysis.forwarding_types import DirectionRatio, Forwarding
 from iolab.analysis.types import CellKey, Estimate, cell_key
-from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.tables import Grid, columns, head
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 BITS = "forwarded_bps_l2"

@@ -12,19 +12,19 @@ from iolab.analysis.forwarding_types import (
     Verdict,
 )
 from iolab.analysis.types import Analysis, Estimate
-from iolab.record.balance import Drop
-from iolab.record.dimensions import Quantity
+from iolab.messages.programs import PROGRAM_CODES
+from iolab.messages.streams import AllCpusBusy, ProgramRan
 from iolab.report import numbers
 from iolab.report.environment import Fact, entries
+from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.numbers import NBSP
 from iolab.report.packet_tables import BITS, bits_grid, direction_grid, factors_of, left_out, metrics_grid
 from iolab.report.sentences import MOST_DETECTABLE, capital
 from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid
-from iolab.report.words import Words
-from iolab.statements.programs import PROGRAM_CODES
-from iolab.statements.streams import AllCpusBusy, ProgramRan
+from iolab.results.balance import Drop
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 CALIBRATION, HOSTS = "calibration", "hosts"

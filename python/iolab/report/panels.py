@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.types import CellKey, Estimate, cell_key, cells_of
-from iolab.record.trial import Status
 from iolab.report import numbers
+from iolab.report.locale import Words
 from iolab.report.selection import Shown
-from iolab.report.words import Words
+from iolab.results.trial import Status
 from iolab.store.records import StoredRun, TrialRecord
 
 MOST_TRIALS = 200

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
-from iolab.record.dimensions import Quantity
 from iolab.report import numbers
+from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.selection import Shown, is_baseline
 from iolab.report.tables import Grid, head
-from iolab.report.words import Words
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 PROFILES = ("profile_self_ratio", "lock_wait_ns")

@@ -15,8 +15,8 @@ from iolab.experiment.machines import Machine
 from iolab.experiment.shapes import Shape
 from iolab.lab.topology import topology_of
 from iolab.report import numbers
+from iolab.report.locale import Words
 from iolab.report.names import Names
-from iolab.report.words import Words
 from iolab.units import split_frame_rate, write_bytes
 
 MOST_CELLS = 2_000

@@ -7,12 +7,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from iolab.analysis.published import Beside, PublishedComparison
+from iolab.analysis.published import PublishedComparison, PublishedRow
 from iolab.report import numbers
+from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names
 from iolab.report.readme import MARKDOWN
 from iolab.report.tables import Grid, head
-from iolab.report.words import EN, Words
 
 MOST_WITHOUT = 5
 FIGURE_DECIMALS = 1
@@ -77,7 +77,7 @@ def _grids(found: PublishedComparison, named: Names) -> Iterator[Grid]:
         yield _grid(rows, named, with_ratio=not found.functional)
 
 
-def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
+def _grid(rows: Sequence[PublishedRow], named: Names, *, with_ratio: bool) -> Grid:
     words = named.words
     first = rows[0]
     factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))

@@ -6,10 +6,10 @@ from iolab.analysis.types import Analysis
 from iolab.plan.types import unsupported
 from iolab.report import environment, levels, packets, phases, sentences, tables, troubles, watch_tables
 from iolab.report.in_effect import in_effect_grid
+from iolab.report.locale import EN, Words
 from iolab.report.markup import Markdown, Markup
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
-from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 120

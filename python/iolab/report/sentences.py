@@ -6,13 +6,13 @@ from types import MappingProxyType
 from iolab.analysis.forwarding_types import Onset
 from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Analysis, CellEstimates, Estimate, Finding, Outlier, cell_key
-from iolab.record.trial import Status
+from iolab.messages.warnings import TrialWarning
 from iolab.report import against_baseline, numbers
+from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.selection import ROUND_TRIP, Shown, latency_first
 from iolab.report.watches import watch_lines
-from iolab.report.words import Words
-from iolab.statements.warnings import Warning
+from iolab.results.trial import Status
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
 
@@ -359,7 +359,7 @@ def _apart(outlier: Outlier, estimate: Estimate, by: numbers.Scale, names: Names
     return names.words.said.join([text, *(names.words.said.say(one) for one in outlier.beside)])
 
 
-def noted(note: Warning, words: Words) -> str:
+def noted(note: TrialWarning, words: Words) -> str:
     """A warning as a sentence and, where there is any, what to do."""
     return advised(words.said.say(note), words.said.advise(note), words)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from iolab.analysis.shaper_bounds import Check, Kept
 from iolab.analysis.shaper_check import Advice, Judged, Kind
 from iolab.report import numbers
-from iolab.report.words import Words
+from iolab.report.locale import Words
 from iolab.units import format_bytes
 
 AT_LEAST = frozenset({Kept.REACHED, Kept.ALONE, Kept.SHARE})

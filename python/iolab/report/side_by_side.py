@@ -12,10 +12,10 @@ from rich.text import Text
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
 from iolab.analysis.unlike import OTHER_METHOD
 from iolab.report import numbers, sentences
+from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names
 from iolab.report.readme import MARKDOWN
 from iolab.report.tables import head, limits
-from iolab.report.words import EN, Words
 
 MOST_ROWS = 60
 MOST_LONE = 5

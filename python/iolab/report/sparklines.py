@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from iolab.plan.types import Plan
-from iolab.record.series import Series, Values
 from iolab.report import over_time
+from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
 from iolab.report.wire import course, wire_trial
-from iolab.report.words import EN, Words
+from iolab.results.series import Series, Values
 from iolab.store.records import TrialRecord
 
 COLUMNS = 40

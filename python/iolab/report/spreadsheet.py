@@ -10,12 +10,12 @@ from typing import Literal
 from iolab.analysis.forwarding_types import Verdict
 from iolab.analysis.level_types import LevelsFigure, LevelsRatio
 from iolab.analysis.types import Analysis, Estimate, Interval
-from iolab.record import dimensions
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.metric import method_name
+from iolab.report.locale import EN, Words
 from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
-from iolab.report.words import EN, Words
+from iolab.results import dimensions
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import method_name
 from iolab.store.records import StoredRun, TrialRecord
 
 Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops", "in-effect"]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from iolab.report.words import EN, Words
-from iolab.statements.statement import CODE, Statement
-from iolab.statements.warnings import Warning
+from iolab.messages.statement import CODE, Statement
+from iolab.messages.warnings import TrialWarning
+from iolab.report.locale import EN, Words
 
 
 def stated(statement: Statement, words: Words = EN) -> Mapping[str, object]:
@@ -18,6 +18,6 @@ def stated_all(statements: Iterable[Statement], words: Words = EN) -> list[Mappi
     return [stated(one, words) for one in statements]
 
 
-def warned(warning: Warning, words: Words = EN) -> Mapping[str, object]:
+def warned(warning: TrialWarning, words: Words = EN) -> Mapping[str, object]:
     """Return a warning as plain JSON data, with what to do about it."""
     return {**stated(warning, words), "advice": words.said.advise(warning)}

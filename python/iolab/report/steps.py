@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from iolab.analysis.forwarding_types import Curve, Forwarding
 from iolab.analysis.types import CellKey, cell_key
-from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.tables import Grid, head
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 WHOLE = ("offered_fps", "forwarded_fps", "loss_ratio", "latency_p50_ns", "latency_p99_ns", "host_cpu_ratio")

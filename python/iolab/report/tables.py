@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from iolab.analysis.findings import RATES
 from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
-from iolab.record.dimensions import Quantity
 from iolab.report import numbers, sentences
 from iolab.report.against_baseline import without_baseline
+from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.selection import Shown, choose, is_baseline
-from iolab.report.words import Words
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 MARK = "†"

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from iolab.record.trial import Status
-from iolab.report.words import Words
-from iolab.statements.failures import Failure
-from iolab.statements.warnings import Warning
+from iolab.messages.failures import Failure
+from iolab.messages.warnings import TrialWarning
+from iolab.report.locale import Words
+from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 
 MOST_BLOCKS = 12
@@ -21,7 +21,7 @@ class WarningCount:
     """Its code."""
     count: int
     """Trials that carry it."""
-    first: Warning
+    first: TrialWarning
     """The first of them."""
     measure: str
     """Measure of the first."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from iolab.analysis.types import Analysis, Estimate, cell_key
 from iolab.report import numbers
+from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.tables import Grid, columns
 from iolab.report.watches import Passed, passed_by
-from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
-from iolab.record.dimensions import Dimensions
 from iolab.report import numbers
+from iolab.report.locale import Words
 from iolab.report.names import Names
-from iolab.report.words import Words
+from iolab.results.dimensions import Dimensions
 from iolab.units import NS_PER_S
 
 BUSIEST_SHARE = 0.1

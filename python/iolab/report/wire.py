@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metrics
-from iolab.record.series import Over, Series, Values
 from iolab.report import numbers, over_time
 from iolab.report.names import Names
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metrics
+from iolab.results.series import Over, Series, Values
 from iolab.store.records import TrialRecord
 from iolab.units import format_bits_per_second, format_bytes, format_ratio
 

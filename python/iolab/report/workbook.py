@@ -16,11 +16,11 @@ from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
 from iolab.analysis.types import Analysis, Estimate
-from iolab.record.dimensions import Quantity
 from iolab.report import numbers, sentences, spreadsheet, tables
+from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
 from iolab.report.selection import Shown, leading
-from iolab.report.words import EN, Words
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 100_000

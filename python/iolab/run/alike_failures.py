@@ -1,7 +1,7 @@
 """Labs that cannot be made: after a few in a row that fail alike, the others would too."""
 
 from iolab.errors import LabError
-from iolab.statements.failures import Failure
+from iolab.messages.failures import Failure
 
 MOST_ALIKE = 3
 """Labs in a row that fail alike before a run stops."""

@@ -21,7 +21,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import topology_of
-from iolab.record.load import LoadRecord
+from iolab.results.load import LoadRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.stored_calibration import SCHEMA, identity

@@ -1,7 +1,7 @@
 """Commands as they are logged in commands.jsonl."""
 
 from iolab.lab.actions import TypedCommand
-from iolab.record.trial import CommandRecord
+from iolab.results.trial import CommandRecord
 
 
 def record_of(

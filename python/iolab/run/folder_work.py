@@ -10,16 +10,16 @@ from iolab.errors import InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.kernels import HERE
+from iolab.messages.notes import MethodsRaised
 from iolab.plan.planning import missing_steps
 from iolab.plan.types import Plan
-from iolab.record.metric import Method, method_name
-from iolab.record.trial import Status
+from iolab.results.metric import Method, method_name
+from iolab.results.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.durations import remember
 from iolab.run.hosts.host_facts import changed_facts, facts_of
 from iolab.run.observer import Observer
 from iolab.run.session import Host, Session
-from iolab.statements.notes import MethodsRaised
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.folder import RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run

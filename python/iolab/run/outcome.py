@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from iolab.lab.packets.placement import Placement
-from iolab.record.trial import GuestUse, Status, TrialResult
-from iolab.statements.failures import Failure
-from iolab.statements.warnings import Warning
+from iolab.messages.failures import Failure
+from iolab.messages.warnings import TrialWarning
+from iolab.results.trial import GuestUse, Status, TrialResult
 from iolab.store.records import Samples
 from iolab.trial.measurement import Measured
 
-Warnings = Callable[[Mapping[str, GuestUse], Placement | None], tuple[Warning, ...]]
+Warnings = Callable[[Mapping[str, GuestUse], Placement | None], tuple[TrialWarning, ...]]
 """Gives what must be known of guests and of hosts to read the figures of a measure."""
 
 

@@ -20,21 +20,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, sending_end
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, topology_of
-from iolab.plan.at_once import duration_ns, parts_of
-from iolab.plan.labs import Labs
-from iolab.plan.learned_durations import Took, kind_of
-from iolab.plan.types import Plan, Step
-from iolab.record.packets import Choice
-from iolab.record.trial import GuestUse, Status
-from iolab.run.agents import Agents
-from iolab.run.alike_failures import AlikeFailures
-from iolab.run.guests.running_guest import has_monitor
-from iolab.run.hosts.hosts import reach, reach_again
-from iolab.run.lab.standing_lab import StandingLab
-from iolab.run.machine_descriptions import MachineDescriptions
-from iolab.run.observer import Observer
-from iolab.run.outcome import Outcome
-from iolab.statements.failures import (
+from iolab.messages.failures import (
     AgentWasLost,
     Difference,
     Failure,
@@ -43,7 +29,21 @@ from iolab.statements.failures import (
     OtherFailure,
     SeveralFailures,
 )
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.plan.at_once import duration_ns, parts_of
+from iolab.plan.labs import Labs
+from iolab.plan.learned_durations import Took, kind_of
+from iolab.plan.types import Plan, Step
+from iolab.results.packets import Choice
+from iolab.results.trial import GuestUse, Status
+from iolab.run.agents import Agents
+from iolab.run.alike_failures import AlikeFailures
+from iolab.run.guests.running_guest import has_monitor
+from iolab.run.hosts.hosts import reach, reach_again
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.run.machine_descriptions import MachineDescriptions
+from iolab.run.observer import Observer
+from iolab.run.outcome import Outcome
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
 from iolab.trial.at_once import Part, measure_at_once
@@ -262,7 +262,7 @@ class Session:
 
     def _warnings(
         self, setup: Setup, measure: str, guests: Mapping[str, GuestUse], placement: Placement | None
-    ) -> tuple[Warning, ...]:
+    ) -> tuple[TrialWarning, ...]:
         """Return what must be known of guests and of hosts to read any figure of a trial."""
         unready = host_warnings(setup.lab, self._host.facts, placement)
         part = taking_part(setup.lab, topology_of(setup.lab), setup.measures[measure]) if guests else None

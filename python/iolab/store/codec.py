@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from iolab.record.dimensions import Quantity
-from iolab.record.encoding import Encoding, Malformed
-from iolab.record.metric import Heads, Method, Metric, Metrics
-from iolab.record.packets import PacketTrial
-from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult
-from iolab.record.verdict import Verdict
-from iolab.statements.failures import Failure
-from iolab.statements.warnings import Warning
+from iolab.messages.failures import Failure
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Quantity
+from iolab.results.encoding import Encoding, Malformed
+from iolab.results.metric import Heads, Method, Metric, Metrics
+from iolab.results.packets import PacketTrial
+from iolab.results.trial import CommandRecord, GuestUse, Status, TrialResult
+from iolab.results.verdict import Verdict
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
 from iolab.store.upgrade.commands import OLD_COMMAND, command
 from iolab.store.upgrade.packets import PACKETS_STEPS, of_evidence
@@ -44,7 +44,7 @@ class _TrialLine:
     end_ns: int
     measured_ns: int
     metrics: tuple[Metric, ...]
-    warnings: tuple[Warning, ...]
+    warnings: tuple[TrialWarning, ...]
     verdict: Verdict | None = None
     guests: Mapping[str, GuestUse] = field(default_factory=dict)
     sets_each_load: bool = False

@@ -20,7 +20,7 @@ from iolab.experiment.attached import COPIES
 from iolab.files import write_durably
 from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
-from iolab.record.trial import CommandRecord
+from iolab.results.trial import CommandRecord
 from iolab.store.codec import encode_command, encode_packets, encode_trial
 from iolab.store.file_names import (
     COMMANDS,

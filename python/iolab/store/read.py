@@ -11,11 +11,11 @@ from iolab.experiment.document import read as document_of
 from iolab.experiment.problems import Problems
 from iolab.lab.hosts.computers import Computer, computers_of
 from iolab.lab.hosts.facts import decode_facts
+from iolab.messages.notes import LastLineCut
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.plan_file import decode_plan
 from iolab.plan.types import Plan
-from iolab.record.trial import Status
-from iolab.statements.notes import LastLineCut
-from iolab.statements.warnings import Warning
+from iolab.results.trial import Status
 from iolab.store.codec import TrialReader, decode_command
 from iolab.store.file_names import (
     COMMANDS,
@@ -46,7 +46,7 @@ def load_run(folder: Path) -> StoredRun:
     plan = _decided(folder, PLAN, lambda data: decode_plan(plan_text(data)))
     facts = _decided(folder, FACTS, _facts)
     plan = plan if plan.computers else replace(plan, computers=_computers(facts))
-    notes: list[Warning] = []
+    notes: list[TrialWarning] = []
     records = records_folder(folder)
     reader = TrialReader()
     trials = _read_lines(records / TRIALS, reader.read, notes)
@@ -172,7 +172,7 @@ def not_a_run(folder: Path) -> Problem:
     )
 
 
-def _read_lines(path: Path, decode: Callable[[bytes], T], notes: list[Warning]) -> list[T]:
+def _read_lines(path: Path, decode: Callable[[bytes], T], notes: list[TrialWarning]) -> list[T]:
     """Return the decoded lines; a torn last one (a kill in the middle of writing) is left out and noted."""
     if not path.exists():
         return []

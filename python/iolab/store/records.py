@@ -6,13 +6,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.record.packets import PacketTrial
-from iolab.record.trial import CommandRecord, TrialResult
-from iolab.statements.warnings import Warning
+from iolab.results.packets import PacketTrial
+from iolab.results.trial import CommandRecord, TrialResult
 
 if TYPE_CHECKING:
-    from iolab.record.series import Series  # loads numpy
+    from iolab.results.series import Series  # loads numpy
 
 __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "Samples", "StoredRun", "TrialRecord"]
 
@@ -91,5 +91,5 @@ class StoredRun:
     """Oldest schema of its trials' lines, as they are in the file."""
     joined_late: int = 0
     """Trials that `iolab extend` added to blocks which had been measured before: not done in turn with the others."""
-    notes: tuple[Warning, ...] = field(default=())
+    notes: tuple[TrialWarning, ...] = field(default=())
     """What reading found, e.g. a torn last line that was ignored."""

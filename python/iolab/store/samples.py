@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from iolab.errors import StoreError
-from iolab.record.packets import PacketTrial
+from iolab.results.packets import PacketTrial
 from iolab.store.codec import decode_packets, packets_in
 from iolab.store.file_names import FIRST_RAW, PACKETS, SAMPLES, records_folder
 

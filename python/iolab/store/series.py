@@ -12,8 +12,8 @@ import numpy as np
 
 from iolab.aliases import new_keys
 from iolab.errors import StoreError
-from iolab.record.dimensions import Dimensions, names
-from iolab.record.series import Over, Series
+from iolab.results.dimensions import Dimensions, names
+from iolab.results.series import Over, Series
 from iolab.store.file_names import SAMPLES, SERIES, records_folder
 
 SERIES_SCHEMA = 1

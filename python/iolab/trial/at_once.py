@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from iolab.errors import InputError, LabError, TrialFailed
 from iolab.experiment.measures import Measure
-from iolab.statements.failures import Failure, OneAtOnceFailed
+from iolab.messages.failures import Failure, OneAtOnceFailed
 from iolab.trial.failed import LabUnusable, failure_of
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
@@ -79,7 +79,7 @@ def _outcomes(
 
 def _later(measured: Measured, begin_ns: int) -> Measured:
     """Return a measurement with its series on the time of all parts."""
-    from iolab.record.series import Over  # loads numpy
+    from iolab.results.series import Over  # loads numpy
 
     return replace(
         measured,

@@ -1,7 +1,7 @@
 """Trials that failed for a reason that is stated."""
 
 from iolab.errors import TrialFailed
-from iolab.statements.failures import Failure, OtherFailure
+from iolab.messages.failures import Failure, OtherFailure
 
 
 class Failed(TrialFailed):

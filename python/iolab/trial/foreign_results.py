@@ -6,14 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iolab.parts.guard import LONGEST_NS, class_of, words_of
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.record.packets import PacketTrial
-from iolab.record.series import Series
-from iolab.record.trial import CommandRecord
-from iolab.record.verdict import Verdict
-from iolab.statements.failures import (
+from iolab.messages.failures import (
     NameRefused,
     NoFigures,
     RawNotJson,
@@ -24,7 +17,14 @@ from iolab.statements.failures import (
     UnitContradicts,
     WrongType,
 )
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.registry.guard import LONGEST_NS, class_of, words_of
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
+from iolab.results.packets import PacketTrial
+from iolab.results.series import Series
+from iolab.results.trial import CommandRecord
+from iolab.results.verdict import Verdict
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.measurement import Measured
@@ -59,13 +59,13 @@ UNITS: Mapping[str, str] = {
 
 
 OF_MEASURED: Mapping[str, tuple[type, str]] = {
-    "warnings": (Warning, "Warning"),
+    "warnings": (TrialWarning, "TrialWarning"),
     "commands": (CommandRecord, "CommandRecord"),
     "series": (Series, "Series"),
 }
 OF_SEEN: Mapping[str, tuple[type, str]] = {
     "metrics": (Metric, "Metric"),
-    "warnings": (Warning, "Warning"),
+    "warnings": (TrialWarning, "TrialWarning"),
     "series": (Series, "Series"),
 }
 OPTIONAL: Mapping[str, tuple[type, str]] = {

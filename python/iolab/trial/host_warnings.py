@@ -12,11 +12,11 @@ from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.packets.placement import Placement
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import holder_of
-from iolab.parts.registry import measure_kinds
-from iolab.record.trial import GuestUse
-from iolab.statements.computers import computer
-from iolab.statements.concerns import Concern, GovernorChanges, TurboOn
-from iolab.statements.warnings import AcceleratorUnknown, Emulated, HostUnready, Polling, Warning
+from iolab.messages.host_issues import GovernorChanges, HostIssue, TurboOn
+from iolab.messages.hosts import computer
+from iolab.messages.warnings import AcceleratorUnknown, Emulated, HostUnready, Polling, TrialWarning
+from iolab.registry.registry import measure_kinds
+from iolab.results.trial import GuestUse
 
 
 def host_warnings(
@@ -44,9 +44,9 @@ def _warning(lab: Lab, kernel: str, facts: Facts, placement: Placement | None) -
     return HostUnready(host=computer(kernel), concerns=seen)
 
 
-def _set_by_the_lab(lab: Lab, kernel: str) -> tuple[type[Concern], ...]:
+def _set_by_the_lab(lab: Lab, kernel: str) -> tuple[type[HostIssue], ...]:
     """Return the concerns that a level decides, on a computer."""
-    found: set[type[Concern]] = set()
+    found: set[type[HostIssue]] = set()
     for name, machine in lab.machines.items():
         if machine.kind != "host" or kernel_of(lab, name) != kernel:
             continue
@@ -61,7 +61,7 @@ EMULATED_CPU = "QEMU TCG CPU"
 
 def guest_warnings(
     guests: Mapping[str, GuestUse], emulated: Sequence[str] = (), part: Collection[str] | None = None
-) -> tuple[Warning, ...]:
+) -> tuple[TrialWarning, ...]:
     """Return the warnings about guests, by their names; `emulated` are computers that are not guests of ours.
 
     `part`: the kernels that take part in the trial; absent: all.
@@ -95,7 +95,7 @@ def _below(lab: Lab, kernel: str) -> frozenset[str]:
     return _below(lab, parent) | {parent}
 
 
-def _emulated(guests: Mapping[str, GuestUse], computers: Sequence[str]) -> Iterator[Warning]:
+def _emulated(guests: Mapping[str, GuestUse], computers: Sequence[str]) -> Iterator[TrialWarning]:
     """Tell that figures are functional, not performance, where a machine was emulated."""
     names = [*computers, *(name for name, use in guests.items() if use.emulated)]
     if names:
@@ -105,7 +105,7 @@ def _emulated(guests: Mapping[str, GuestUse], computers: Sequence[str]) -> Itera
             yield AcceleratorUnknown(machine=name, said=use.untold)
 
 
-def _polling(guests: Mapping[str, GuestUse]) -> Iterator[Warning]:
+def _polling(guests: Mapping[str, GuestUse]) -> Iterator[TrialWarning]:
     """Tell that a CPU is busy for each card that a switch in user space carries."""
     cards = [f"{name}.{card}" for name, use in guests.items() for card in use.polling]
     if cards:

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TypeVar
 
 from iolab.experiment.measures import Measure
-from iolab.parts.guard import class_of
-from iolab.parts.registry import instrument_kinds, measure_kinds
-from iolab.parts.rows import OWN
-from iolab.statements.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
+from iolab.messages.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
+from iolab.registry.guard import class_of
+from iolab.registry.registry import instrument_kinds, measure_kinds
+from iolab.registry.rows import OWN
 from iolab.trial.failed import Failed
 from iolab.trial.in_effect import read_in_effect
 from iolab.trial.instruments.instrument import Instrument, Part, call_part, measure_beside

@@ -8,7 +8,7 @@ from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.lab.packets.placement import Placement
 from iolab.lab.topology import Topology
-from iolab.record.packets import Choice
+from iolab.results.packets import Choice
 
 
 @dataclass(frozen=True, slots=True)

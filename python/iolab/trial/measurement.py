@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from iolab.agent.messages import Json, Reading
 from iolab.errors import TrialFailed
-from iolab.record.metric import Metrics
-from iolab.record.packets import PacketTrial
-from iolab.record.trial import CommandRecord
-from iolab.record.verdict import Verdict
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.metric import Metrics
+from iolab.results.packets import PacketTrial
+from iolab.results.trial import CommandRecord
+from iolab.results.verdict import Verdict
 
 if TYPE_CHECKING:
-    from iolab.record.series import Series  # loads numpy
+    from iolab.results.series import Series  # loads numpy
 
 __all__ = ["Measured", "TrialFailed"]
 
@@ -27,7 +27,7 @@ class Concluded:
 
     verdict: Verdict | None = None
     """What limited it; None: each of its load trials has a verdict of its own."""
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[TrialWarning, ...] = ()
     """What disturbed it."""
     series: "tuple[Series, ...]" = ()
     """What the measure's programs saw, on the time of the counters."""
@@ -39,7 +39,7 @@ class Measured:
 
     metrics: Metrics
     """The figures."""
-    warnings: tuple[Warning, ...]
+    warnings: tuple[TrialWarning, ...]
     """What to know about them."""
     measured_ns: int
     """Time that frames or programs ran [ns]."""

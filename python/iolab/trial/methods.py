@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from iolab.parts.registry import instrument_kinds, measure_kinds
-from iolab.record.metric import Metric, Metrics
+from iolab.registry.registry import instrument_kinds, measure_kinds
+from iolab.results.metric import Metric, Metrics
 
 FIRST_VERSION = 1
 """Of a method that no row names: of another package that does not say which version its methods have."""
@@ -52,7 +52,7 @@ _STREAM = (
 _SEARCH = (
     "iolab.trial.packets.forwarding:_metrics!", "iolab.trial.packets.forwarding:limited_by!",
     "iolab.lab.packets.frames:bps_l1", "iolab.lab.packets.frames:bps_l2",
-    "iolab.trial.search.steady:find_steady", "iolab.record.search:LoadResult", "iolab.record.search:Found",
+    "iolab.trial.search.steady:find_steady", "iolab.results.search:LoadResult", "iolab.results.search:Found",
     "iolab.trial.search.fast:Fast",
     "iolab.trial.search.mlr:Mlr",
     "iolab.trial.search.bisect:Bisect",
@@ -115,8 +115,8 @@ METHODS: tuple[MetricMethod, ...] = (
     MetricMethod(
         name="load-rate", metrics=("offered_fps", "forwarded_fps", "unsent_ratio"), kinds=("latency",),
         code=(
-            "iolab.trial.packets.latency:measure_latency!", "iolab.record.load:LoadRecord",
-            "iolab.record.search:LoadResult", *_LOAD,
+            "iolab.trial.packets.latency:measure_latency!", "iolab.results.load:LoadRecord",
+            "iolab.results.search:LoadResult", *_LOAD,
         ),
     ),
     MetricMethod(
@@ -124,13 +124,13 @@ METHODS: tuple[MetricMethod, ...] = (
         kinds=("load-curve",), version=2,
         code=(
             "iolab.trial.packets.load_curve:_step!", "iolab.trial.packets.load_curve:_highest",
-            "iolab.trial.packets.load_curve:measure_load_curve!", "iolab.record.search:Found",
-            "iolab.record.load:LoadRecord", "iolab.record.search:LoadResult", *_LOAD,
+            "iolab.trial.packets.load_curve:measure_load_curve!", "iolab.results.search:Found",
+            "iolab.results.load:LoadRecord", "iolab.results.search:LoadResult", *_LOAD,
         ),
     ),
     MetricMethod(
         name="frame-loss", metrics=("loss_ratio",), kinds=PACKETS,
-        code=("iolab.trial.packets.figures:mean_loss", "iolab.record.search:LoadResult", *_LOAD),
+        code=("iolab.trial.packets.figures:mean_loss", "iolab.results.search:LoadResult", *_LOAD),
     ),
     MetricMethod(
         name="frame-latency", metrics=("latency_*_ns",), kinds=("load-curve", "latency"), version=2,

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.records import metrics
 
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.trial import Status, TrialResult
+from iolab.results.trial import Status, TrialResult
 from iolab.store.records import TrialRecord
 
 Levels = tuple[int, ...]

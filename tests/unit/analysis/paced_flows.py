@@ -4,9 +4,9 @@ import numpy as np
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Over, Series
-from iolab.statements.on_wire import WatchStolen
+from iolab.messages.capture_warnings import WatchStolen
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Over, Series
 
 TEXT = """
 lab:

@@ -12,8 +12,8 @@ from iolab.analysis import analyse
 from iolab.analysis.analyse import leading_metric
 from iolab.errors import InputError
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.trial import Status
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

@@ -11,9 +11,9 @@ from tests.wording import in_words
 
 from iolab.analysis import compare
 from iolab.errors import InputError
+from iolab.messages.notes import EffectDiffers
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
-from iolab.statements.notes import EffectDiffers
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun, TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

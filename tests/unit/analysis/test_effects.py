@@ -15,9 +15,9 @@ from iolab.analysis import analyse
 from iolab.analysis.effects import Model, main_differences, model_of
 from iolab.analysis.table import tabulate
 from iolab.analysis.types import Analysis, Effect
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
-from iolab.statements.warnings import Warning
+from iolab.results.dimensions import Quantity
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
@@ -257,7 +257,7 @@ def test_too_many_levels_are_told_and_not_fitted(make_run: MakeRun) -> None:
         lambda m, levels, block: {"received_bps": (1.0 + levels[0], "bit/s")},
     )
     tables, _ = tabulate(records, plan)
-    assert isinstance(model_of(tables[0], tables[0].columns[Quantity("received_bps")], plan), Warning)
+    assert isinstance(model_of(tables[0], tables[0].columns[Quantity("received_bps")], plan), TrialWarning)
 
 
 def test_interactions_beyond_the_bound_stay_out_and_are_named(

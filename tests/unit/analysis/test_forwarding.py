@@ -15,13 +15,13 @@ from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.line_rate import line_limits
 from iolab.analysis.types import Analysis, Estimate
 from iolab.errors import StoreError
-from iolab.record.balance import Drop
-from iolab.record.dimensions import Quantity
-from iolab.record.packets import PacketTrial
-from iolab.statements.doubts import SeveralPlaces
-from iolab.statements.drop_reasons import RingFull
-from iolab.statements.places import AtCpu, AtGenerator, AtPort
-from iolab.statements.searches import LibraryGaveUp
+from iolab.messages.caveats import SeveralPlaces
+from iolab.messages.drop_reasons import RingFull
+from iolab.messages.places import AtCpu, AtGenerator, AtPort
+from iolab.messages.searches import LibraryGaveUp
+from iolab.results.balance import Drop
+from iolab.results.dimensions import Quantity
+from iolab.results.packets import PacketTrial
 
 
 @pytest.fixture(scope="module")

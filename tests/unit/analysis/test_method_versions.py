@@ -10,11 +10,11 @@ from iolab.analysis import analyse, compare
 from iolab.analysis.forwarding import direction_ratios
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import Summary
+from iolab.messages.notes import MethodsDiffer, MethodsMixed, MethodsUnknown
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
-from iolab.record.metric import Method, Metrics
-from iolab.statements.notes import MethodsDiffer, MethodsMixed, MethodsUnknown
-from iolab.statements.warnings import Warning
+from iolab.results.dimensions import Quantity
+from iolab.results.metric import Method, Metrics
 from iolab.store.records import StoredRun, TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
@@ -44,7 +44,7 @@ def _by(record: TrialRecord, method: Method) -> TrialRecord:
     return replace(record, result=replace(record.result, metrics=metrics))
 
 
-def mixed(analysis: Analysis) -> list[Warning]:
+def mixed(analysis: Analysis) -> list[TrialWarning]:
     """What is noted of versions."""
     return [note for note in analysis.notes if isinstance(note, MethodsMixed)]
 

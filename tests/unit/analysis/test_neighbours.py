@@ -11,7 +11,7 @@ from iolab.analysis.intervals import interval_of_mean
 from iolab.analysis.neighbours import Resemblance, resemblance
 from iolab.analysis.table import Column
 from iolab.analysis.types import Analysis
-from iolab.record.dimensions import Quantity
+from iolab.results.dimensions import Quantity
 
 
 def concluded(share: float, seed: int, line: float = 0.0) -> Analysis:

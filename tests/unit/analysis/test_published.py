@@ -11,9 +11,9 @@ from iolab.analysis.published import lay_beside, wanted_summaries
 from iolab.analysis.published_file import parse_published
 from iolab.errors import InputError
 from iolab.experiment import load
+from iolab.messages.warnings import Emulated
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.statements.warnings import Emulated
+from iolab.results.dimensions import Dimensions, Quantity
 from iolab.store.records import TrialRecord
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ from iolab.experiment.instruments import Watch
 from iolab.experiment.measures import DiskMeasure, Measure, Packets, Stream
 from iolab.lab.topology import make_topology
 from iolab.measures.packets import FORWARDING
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.metric import FRAME_RATE
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import FRAME_RATE
 from iolab.trial.disk.figures import BY_OPERATIONS, OPERATIONS, RATE
 from iolab.trial.instruments.watch import points_of
 from iolab.trial.instruments.watched import Point, watched

@@ -9,7 +9,7 @@ from scipy import stats
 from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
+from iolab.results.dimensions import Quantity
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

@@ -8,10 +8,10 @@ from iolab.analysis.shaper_bounds import Kept
 from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.statements.on_wire import PacerSlipped, WatchStolen
-from iolab.statements.warnings import Warning
+from iolab.messages.capture_warnings import PacerSlipped, WatchStolen
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
 
 TEXT = """
 lab:
@@ -31,7 +31,7 @@ def judged(
     most: dict[int, float],
     mean_bps: float = 99.9e6,
     direction: str = "a.eth0->b.eth0",
-    warnings: Sequence[Warning] = (),
+    warnings: Sequence[TrialWarning] = (),
 ) -> Judged:
     """Return what is found of a shaper at a.eth0."""
     experiment = parse(TEXT.replace("SHAPE", f"{{at: a.eth0, rate: 100Mbit, {shape}}}"), "file.yaml")

@@ -7,10 +7,10 @@ from tests.unit.analysis.paced_flows import STOLEN, TEXT, sent
 from iolab.analysis.shaper_bounds import Kept
 from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
 from iolab.experiment import Resolver, cells, parse
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.record.series import Over, Series
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import Over, Series
 
 
 def judged(
@@ -18,7 +18,7 @@ def judged(
     qdisc: str = "pacer",
     ceil: str = "ceil: 60Mbit,",
     most_bps: float = 60e6,
-    warnings: tuple[Warning, ...] = (),
+    warnings: tuple[TrialWarning, ...] = (),
 ) -> Judged:
     """Return what is found of the shaper, whose port as a whole keeps to the sum of these flows."""
     experiment = parse(TEXT.replace("QDISC", qdisc).replace("CEIL", ceil), "file.yaml")
@@ -100,7 +100,7 @@ def test_trains_of_a_class_fail_and_the_burst_of_htb_allows_them() -> None:
     ("warnings", "kind"), [((), Kind.FAILED), ((STOLEN,), Kind.NOT_JUDGED)], ids=["calm", "stolen"]
 )
 def test_a_window_that_holds_too_much_is_not_judged_where_the_host_was_held_up(
-    warnings: tuple[Warning, ...], kind: Kind
+    warnings: tuple[TrialWarning, ...], kind: Kind
 ) -> None:
     """The reason is beside it; a rate that is missed over all the time is judged even then."""
     flows = sent("a", 40e6, (0, 1), train=10), sent("b", 20e6, (0, 1))

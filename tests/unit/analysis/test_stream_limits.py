@@ -1,9 +1,9 @@
 """What limited the streams of a cell: the limit of most of its trials."""
 
 from iolab.analysis.analyse import commonest
-from iolab.record.verdict import Limit, Verdict
-from iolab.statements.doubts import PlaceUnknown
-from iolab.statements.places import AtMachine, OnPath
+from iolab.messages.caveats import PlaceUnknown
+from iolab.messages.places import AtMachine, OnPath
+from iolab.results.verdict import Limit, Verdict
 
 
 def test_the_limit_of_most_trials_stands_for_the_cell() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iolab.analysis.thinning import thin
-from iolab.record.series import series
+from iolab.results.series import series
 
 
 def test_a_peak_of_one_point_stays_in_its_column() -> None:

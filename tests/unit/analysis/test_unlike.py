@@ -7,10 +7,10 @@ import pytest
 
 from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
+from iolab.messages.warnings import Emulated
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.statements.warnings import Emulated
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

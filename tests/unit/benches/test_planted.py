@@ -9,10 +9,10 @@ from tests.stated import codes
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.port_ref import PortRef
-from iolab.record.verdict import Limit
-from iolab.statements.clauses import Clause
-from iolab.statements.drop_reasons import DropReason
-from iolab.statements.warnings import Warning
+from iolab.messages.drop_reasons import DropReason
+from iolab.messages.evidence import Evidence
+from iolab.messages.warnings import TrialWarning
+from iolab.results.verdict import Limit
 
 NAMES = sorted(path.name for path in CASES.glob("*.yaml"))
 
@@ -38,8 +38,8 @@ def test_a_case_names_only_what_exists(name: str) -> None:
     experiment = parse(case.experiment, name)
     setup = Resolver(experiment).setup(next(cells(experiment)))
     assert all(limit in {each.value for each in Limit} for limit in case.limits)
-    assert case.warnings | case.without <= codes(Warning).keys()
-    assert case.seen <= codes(Clause).keys() | codes(DropReason).keys()
+    assert case.warnings | case.without <= codes(TrialWarning).keys()
+    assert case.seen <= codes(Evidence).keys() | codes(DropReason).keys()
     machines = setup.lab.machines
     ports = {str(end) for link in setup.lab.links.values() for end in link.ends}
     for act in case.acts:

@@ -5,8 +5,8 @@ import re
 from benches.faults.stream_cases import STREAM_FAULTS
 from benches.harness.truth_words import named
 
-from iolab.record.verdict import Limit
-from iolab.statements.places import AtMachine, AtPort
+from iolab.messages.places import AtMachine, AtPort
+from iolab.results.verdict import Limit
 
 
 def test_verdicts_are_named_as_the_cases_expect_them() -> None:

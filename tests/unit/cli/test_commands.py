@@ -13,7 +13,7 @@ from iolab.cli.main import run
 from iolab.cli.screen import console
 from iolab.errors import AgentError, ExitCode
 from iolab.lab.hosts.facts import Facts
-from iolab.record.trial import Status
+from iolab.results.trial import Status
 from iolab.store.folder import create_folder
 
 GOOD = """

@@ -15,7 +15,7 @@ from tests.unit.records import load_record, packet_trial
 from tests.unit.store.examples import BUSY, PLAN, RATES, record
 
 from iolab.cli.main import run
-from iolab.record.trial import CommandRecord
+from iolab.results.trial import CommandRecord
 from iolab.store.folder import create_folder
 from iolab.store.records import Samples
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from iolab.errors import ExitCode, UnsupportedError
-from iolab.parts import registry
+from iolab.registry import registry
 
 METADATA = "Metadata-Version: 2.1\nName: iolab-broken\nVersion: 1.0\n"
 TAKEN = """
 from iolab.experiment.measures import Stream
-from iolab.parts.rows import MeasureKind
+from iolab.registry.rows import MeasureKind
 
 PART = MeasureKind(model=Stream, duration_ns=lambda _: 1, measure=None)
 """
 OTHER = """
 from typing import Literal
 from pydantic import BaseModel
-from iolab.parts.rows import MeasureKind
+from iolab.registry.rows import MeasureKind
 
 class Other(BaseModel):
     kind: Literal["other"]
@@ -34,7 +34,7 @@ PICKY = """
 from typing import Literal
 from pydantic import field_validator
 from iolab.experiment.measures import Measure
-from iolab.parts.rows import MeasureKind
+from iolab.registry.rows import MeasureKind
 
 class Picky(Measure):
     kind: Literal["picky"] = "picky"
@@ -73,7 +73,7 @@ def installed(folder: Path, group: str, code: str) -> None:
         ("iolab.measures", "1 / 0", "ZeroDivisionError: division by zero; mend or update that package"),
         ("iolab.measures", "PART = [", "SyntaxError: '[' was never closed"),
         ("iolab.measures", "import sys; sys.exit(3)", "SystemExit: 3"),
-        ("iolab.instruments", "PART = 5", "it is of type int; make it iolab.parts.rows.InstrumentKind"),
+        ("iolab.instruments", "PART = 5", "it is of type int; make it iolab.registry.rows.InstrumentKind"),
         (
             "iolab.measures",
             TAKEN,

@@ -14,21 +14,21 @@ from iolab.cli.runs import leave_out
 from iolab.errors import UnsupportedError
 from iolab.experiment import parse, starter
 from iolab.lab.hosts.facts import Facts
-from iolab.plan.types import Plan, Unsupported
-from iolab.run.agents import Agents
-from iolab.statements.computers import OtherComputer, ThisComputer
-from iolab.statements.lacks import (
+from iolab.messages.hosts import OtherComputer, ThisComputer
+from iolab.messages.subjects import ForMachine
+from iolab.messages.unmet import (
     ImageAbsent,
-    Lack,
     PlainHostLack,
     ProgramAbsent,
     ProgramLack,
     SeveralLacks,
+    UnmetRequirement,
 )
-from iolab.statements.purposes import ForMachine
+from iolab.plan.types import Plan, Unsupported
+from iolab.run.agents import Agents
 
 
-def lacking(*reasons: Lack) -> Plan:
+def lacking(*reasons: UnmetRequirement) -> Plan:
     """Return a plan of which a cell cannot run for each reason."""
     return replace(PLAN, unsupported=tuple(Unsupported("tcp", {}, reason) for reason in reasons))
 

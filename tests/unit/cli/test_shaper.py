@@ -11,10 +11,10 @@ from iolab.analysis.shaper_check import SCALES_NS
 from iolab.cli.shaper import print_judged
 from iolab.errors import ExitCode
 from iolab.experiment import parse
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.record.trial import Status, TrialResult
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
+from iolab.results.trial import Status, TrialResult
 from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.series import encode_series
 
@@ -34,7 +34,7 @@ def test_the_exit_code_tells_whether_all_passed_failed_or_could_not_be_judged(
     capsys: pytest.CaptureFixture[str],
     mean_bps: float,
     most_bps: float,
-    warnings: tuple[Warning, ...],
+    warnings: tuple[TrialWarning, ...],
     code: ExitCode,
 ) -> None:
     """With the classes' lines, from the series beside the trial."""

@@ -9,9 +9,9 @@ from tests.unit.records import metrics
 from iolab.cli.main import run
 from iolab.errors import ExitCode
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import series
-from iolab.record.trial import Status, TrialResult
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import series
+from iolab.results.trial import Status, TrialResult
 from iolab.store.folder import create_folder
 from iolab.store.records import Samples, TrialRecord
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from iolab.experiment.measures import Stream
-from iolab.parts.registry import measure_kinds
+from iolab.registry.registry import measure_kinds
 from iolab.trial.streams.iperf3_report import parse_report
 
 ROOT = Path(__file__).parents[3]

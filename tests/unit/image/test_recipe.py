@@ -11,8 +11,8 @@ from iolab.errors import InputError
 from iolab.image.build import built_names, find
 from iolab.image.cache import Cache, Image
 from iolab.image.recipe import RECIPE, Recipe, added_packages, name_layers, read_recipe, with_packages
-from iolab.parts.image_names import image_name
-from iolab.parts.registry import own_guest_programs, own_programs
+from iolab.registry.image_names import image_name
+from iolab.registry.registry import own_guest_programs, own_programs
 
 
 @pytest.fixture

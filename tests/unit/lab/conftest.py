@@ -10,12 +10,12 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Wanted, lacking_of
-from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Wanted, lacking_of
+from iolab.lab.requirements.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
 from iolab.lab.volumes.needs import volume_needs
-from iolab.statements.unbuilt import Unbuilt
+from iolab.messages.not_supported import NotSupported
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
@@ -58,7 +58,7 @@ def needs(setup: Setup) -> tuple[Wanted, ...]:
         found += link_needs(name, link)
     for name, volume in setup.lab.volumes.items():
         found += volume_needs(name, volume)
-    whole = not any(isinstance(each, Unbuilt) for each in found)
+    whole = not any(isinstance(each, NotSupported) for each in found)
     if whole:
         found += lab_needs(setup.lab)
     topology = make_topology(setup.lab) if whole else None

@@ -8,12 +8,12 @@ from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.readings import Command
+from iolab.messages.statement import CODE
+from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.commands import StepCommands, commands, render, typed
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.report.stated import stated
-from iolab.statements.lacks import Lack
-from iolab.statements.statement import CODE
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "plan-json.md"
 
@@ -88,7 +88,7 @@ def test_the_json_form_has_exactly_the_documented_fields(experiment: Experiment,
     assert set(document["commands"][0]["done"][0]) == set(example["commands"][0]["done"][0])
     (lacking,) = example["unsupported"]
     reason = lacking["reason"]
-    assert reason == stated(Lack.model_validate({CODE: reason["code"], **reason["parameters"]}))
+    assert reason == stated(UnmetRequirement.model_validate({CODE: reason["code"], **reason["parameters"]}))
     for field in document:
         assert f"`{field}`" in page
     assert len(document["steps"]) == 18

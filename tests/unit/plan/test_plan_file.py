@@ -10,12 +10,12 @@ from iolab.errors import StoreError
 from iolab.experiment.experiment import Experiment, LevelRatio, Summary
 from iolab.experiment.summaries import STATISTICS
 from iolab.lab.hosts.facts import Facts
+from iolab.messages.not_supported import InstrumentUnbuilt
+from iolab.messages.subjects import ForMeasure
+from iolab.messages.unmet import ImageAbsent, SiteRefuses
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.planning import make_plan
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
-from iolab.statements.lacks import ImageAbsent, SiteRefuses
-from iolab.statements.purposes import ForMeasure
-from iolab.statements.unbuilt import InstrumentUnbuilt
 
 words = st.text(max_size=8)
 lacks = st.one_of(

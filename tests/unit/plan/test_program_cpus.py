@@ -5,13 +5,13 @@ import pytest
 from iolab.errors import InputError
 from iolab.experiment import Resolver, parse
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Need, NeedKind
 from iolab.lab.topology import make_topology
-from iolab.parts.registry import measure_kinds
+from iolab.messages.subjects import ForMachine, KeyOf
 from iolab.plan.commands import commands
 from iolab.plan.planning import make_plan
-from iolab.statements.purposes import ForMachine, KeyOf
+from iolab.registry.registry import measure_kinds
 
 LAB = """
 lab:

@@ -11,18 +11,18 @@ from tests.unit.records import metrics
 
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
-from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.record.trial import CommandRecord, Status, TrialResult
-from iolab.statements.failures import OtherFailure
-from iolab.statements.warnings import (
+from iolab.messages.failures import OtherFailure
+from iolab.messages.warnings import (
     CountersDisagree,
     CountersMissing,
     Disagreement,
     DiskUnsteady,
-    Warning,
+    TrialWarning,
 )
+from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
+from iolab.results.trial import CommandRecord, Status, TrialResult
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 FILE = """title: {title}
@@ -115,7 +115,7 @@ def _trial(
     measure: str, cell: Mapping[str, str], block: int, chance: random.Random, *, outlier: bool
 ) -> TrialRecord:
     rate = _rate(measure, cell) * chance.gauss(1, 0.012)
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[TrialWarning, ...] = ()
     if outlier and measure == "tcp" and block == 2 and list(cell.values()) == ["one-way", "9000", "on"]:
         rate *= 0.55
         warnings = (CountersMissing(place="far.eth0"),)
@@ -255,7 +255,7 @@ def disk_run(*, unsteady: bool = False, depth: int | None = 8) -> StoredRun:
     for trial in run.trials:
         second = trial.cell["links.lan.mtu"] == "9000"
         rate = 10.0 * 2**20 if second else 20.0 * 2**20
-        warned: tuple[Warning, ...] = ()
+        warned: tuple[TrialWarning, ...] = ()
         if unsteady and second:
             warned = (DiskUnsteady(rounds=25, spread_ratio=0.5, slope_ratio=0.2),)
         metrics = Metrics(

@@ -14,24 +14,24 @@ from iolab.analysis import analyse
 from iolab.analysis.types import Analysis
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
-from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.load import LoadRecord
-from iolab.record.metric import FRAME_RATE
-from iolab.record.packets import PacketTrial
-from iolab.record.trial import Status, TrialResult
-from iolab.statements.clauses import LostAt, ThreadRan
-from iolab.statements.drop_reasons import CountedAs, DropReason, InBacklog, RingFull
-from iolab.statements.instrument import (
+from iolab.messages.drop_reasons import CountedAs, DropReason, InBacklog, RingFull
+from iolab.messages.evidence import LostAt, ThreadRan
+from iolab.messages.instrument import (
     PartsShareCpu,
     PortPart,
 )
-from iolab.statements.places import AtCpu, AtPort, Place
-from iolab.statements.searches import HighestForwarded
-from iolab.statements.warnings import (
+from iolab.messages.places import AtCpu, AtPort, Place
+from iolab.messages.searches import HighestForwarded
+from iolab.messages.warnings import (
     SearchCutShort,
-    Warning,
+    TrialWarning,
 )
+from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.load import LoadRecord
+from iolab.results.metric import FRAME_RATE
+from iolab.results.packets import PacketTrial
+from iolab.results.trial import Status, TrialResult
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 FILE = """title: A namespace as packet forwarder
@@ -131,7 +131,7 @@ def _trial(
 ) -> tuple[TrialRecord, PacketTrial]:
     rate = rate_fps(cell) * chance.gauss(1, 0.012)
     figures = _search_metrics(cell, rate, chance) if measure == "ndr" else _curve_metrics(rate, chance)
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[TrialWarning, ...] = ()
     if cell.get("ndr.frame_size") == "1518":
         warnings = (SearchCutShort(code="line-limited", ended=HighestForwarded(highest_fps=81274.0)),)
     key = "-".join((measure, *cell.values(), str(block)))

@@ -7,15 +7,15 @@ from tests.unit.analysis.conftest import Levels, Values, make_run
 from tests.unit.report.builder import disk_run
 
 from iolab.analysis import analyse
+from iolab.messages.hosts import ThisComputer
+from iolab.messages.interference import CpusTaken
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.metric import Metric, Metrics
+from iolab.report.locale import EN
 from iolab.report.names import names, names_of
 from iolab.report.selection import latency_first
 from iolab.report.sentences import summary
-from iolab.report.words import EN
-from iolab.statements.beside import CpusTaken
-from iolab.statements.computers import ThisComputer
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import Metric, Metrics
 from iolab.store.records import TrialRecord
 
 LOAD = {"load": ("idle", "loaded")}

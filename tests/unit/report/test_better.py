@@ -9,11 +9,11 @@ from tests.unit.analysis.conftest import Values, make_run
 from tests.unit.analysis.stored_runs import stored
 
 from iolab.analysis import analyse, compare
-from iolab.record.metric import LARGER, SMALLER
 from iolab.report import formats as report
+from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.sentences import finding
-from iolab.report.words import EN
+from iolab.results.metric import LARGER, SMALLER
 from iolab.store.codec import TrialReader, encode_trial
 from iolab.store.records import StoredRun
 

@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 from tests.unit.report.conftest import Made
 
 from iolab.report import formats as report
+from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.page.flames import flames
-from iolab.report.words import EN
 from iolab.store.file_names import SAMPLES
 from iolab.store.samples import stacks_of
 

@@ -17,20 +17,20 @@ from iolab.analysis import analyse, compare
 from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Interval
 from iolab.cli.results import Format
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.record.trial import Status
-from iolab.record.verdict import Limit, Verdict
+from iolab.messages.evidence import ThreadRan
+from iolab.messages.failures import NothingForwarded
+from iolab.messages.notes import LastLineCut, TrialsResembleNeighbours
+from iolab.messages.places import AtMachine
+from iolab.messages.streams import ProgramRan, WorkerRan
+from iolab.messages.warnings import Emulated
 from iolab.report import formats as report
 from iolab.report import packets, sentences, spreadsheet
+from iolab.report.locale import EN
 from iolab.report.names import names
-from iolab.report.words import EN
-from iolab.statements.clauses import ThreadRan
-from iolab.statements.failures import NothingForwarded
-from iolab.statements.notes import LastLineCut, TrialsResembleNeighbours
-from iolab.statements.places import AtMachine
-from iolab.statements.streams import ProgramRan, WorkerRan
-from iolab.statements.warnings import Emulated
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
+from iolab.results.trial import Status
+from iolab.results.verdict import Limit, Verdict
 from iolab.store.records import RunStatus
 
 

@@ -17,9 +17,9 @@ from iolab.analysis.types import Analysis
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.planning import gives_plan
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metrics
 from iolab.report import formats
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metrics
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import TRIAL_SCHEMA, StoredRun, TrialRecord
 from iolab.store.samples import read_packets

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.report.builder import quickstart
 
 from iolab.report.in_effect import SHORT, in_effect_grid, short_lines, values
+from iolab.report.locale import EN
 from iolab.report.names import names
-from iolab.report.words import EN
 from iolab.store.records import TrialRecord
 
 

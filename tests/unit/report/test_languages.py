@@ -15,7 +15,7 @@ from iolab.analysis import compare
 from iolab.cli.main import run
 from iolab.errors import ExitCode
 from iolab.report import formats as report
-from iolab.report.words import EN, Words
+from iolab.report.locale import EN, Words
 
 LEAST_LETTERS = 18
 """So long a piece of a sentence is no other word by chance."""

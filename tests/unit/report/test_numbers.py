@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iolab.analysis.types import Interval
 from iolab.report import numbers
-from iolab.report.words import EN
+from iolab.report.locale import EN
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from rich.console import Console
 from tests.unit.report.conftest import Made
 from tests.unit.report.pages import parsed
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Series, series
 from iolab.report import formats as report
+from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.page.over_time import drawn_trials
 from iolab.report.sparklines import sparkline
-from iolab.report.words import EN
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Series, series
 
 PERIOD_NS = 100_000_000
 

@@ -18,16 +18,16 @@ from iolab.analysis import analyse
 from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.types import Analysis, CellEstimates, Estimates
 from iolab.experiment.experiment import Experiment
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.metric import Metrics
+from iolab.messages.instrument import NoThreadOfItsOwn, PathFallback
+from iolab.messages.places import AtGenerator, AtPort
+from iolab.messages.searches import LibraryGaveUp
 from iolab.report import curves, packet_tables, packets, tables
 from iolab.report import formats as report
+from iolab.report.locale import EN
 from iolab.report.names import names
 from iolab.report.selection import leading
-from iolab.report.words import EN
-from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback
-from iolab.statements.places import AtGenerator, AtPort
-from iolab.statements.searches import LibraryGaveUp
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import Metrics
 from iolab.store.records import StoredRun, TrialRecord
 
 Made = tuple[StoredRun, Analysis, Experiment]

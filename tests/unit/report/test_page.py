@@ -15,15 +15,15 @@ from tests.work import counted
 
 from iolab.analysis import analyse
 from iolab.experiment import load, parse
-from iolab.record.dimensions import Quantity
-from iolab.record.metric import Metrics
-from iolab.record.trial import CommandRecord, Status
+from iolab.messages.failures import OtherFailure
+from iolab.messages.notes import LastLineCut
 from iolab.report import drawing, environment, picture
 from iolab.report import formats as report
+from iolab.report.locale import EN
 from iolab.report.names import names
-from iolab.report.words import EN
-from iolab.statements.failures import OtherFailure
-from iolab.statements.notes import LastLineCut
+from iolab.results.dimensions import Quantity
+from iolab.results.metric import Metrics
+from iolab.results.trial import CommandRecord, Status
 
 EVIL = '</script><img src=x onerror="alert(1)">'
 

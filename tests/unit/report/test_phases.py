@@ -5,13 +5,13 @@ from dataclasses import replace
 from tests.unit.report.builder import disk_run
 
 from iolab.analysis.analyse import analyse
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
+from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.phases import phase_grids, short_grids
 from iolab.report.selection import leading
 from iolab.report.tables import Grid
-from iolab.report.words import EN
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
 from iolab.store.records import StoredRun
 
 

@@ -1,14 +1,14 @@
 """A run beside published figures, as text."""
 
-from iolab.analysis.published import Beside, PublishedComparison
-from iolab.record.dimensions import Quantity
+from iolab.analysis.published import PublishedComparison, PublishedRow
 from iolab.report.published import beside_published_text
+from iolab.results.dimensions import Quantity
 
 
 def test_a_small_published_figure_is_not_written_as_zero() -> None:
     """Losses of 0.02 and 7.1 percent stand in one table; each keeps the digits that it was published with."""
     rows = [
-        Beside(
+        PublishedRow(
             measure="udp",
             metric=Quantity("loss_ratio"),
             statistic="mean",
@@ -40,7 +40,7 @@ def test_a_small_published_figure_is_not_written_as_zero() -> None:
 def test_a_change_that_was_published_alone_is_written_beside_the_runs_own() -> None:
     """There is no published figure to write, nor one to divide by; others have both."""
     rows = [
-        Beside(
+        PublishedRow(
             measure="hdparm",
             metric=Quantity("buffered_read"),
             statistic="mean",

@@ -3,9 +3,9 @@
 from iolab.analysis.shaper_bounds import Check, Kept
 from iolab.analysis.shaper_check import Advice, Judged
 from iolab.analysis.shaper_classes import ClassJudged
+from iolab.messages.capture_warnings import WatchStolen
+from iolab.report.locale import EN
 from iolab.report.shaper import lines
-from iolab.report.words import EN
-from iolab.statements.on_wire import WatchStolen
 
 
 def test_every_check_and_every_advice_is_a_line() -> None:

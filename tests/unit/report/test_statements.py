@@ -13,17 +13,17 @@ from pydantic import ValidationError
 from tests.stated import codes
 from tests.unit.store.drawn import RECORDS
 
-import iolab.statements
-from iolab.record.encoding import Encoding, Malformed
-from iolab.record.verdict import Limit, Verdict
-from iolab.report.words import LANGUAGES, words_of
-from iolab.report.words.say import Sentences
-from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
-from iolab.statements.codes import MODULE_OF
-from iolab.statements.doubts import OthersOnCpu
-from iolab.statements.places import AtPort
-from iolab.statements.statement import CODE, NAME, QUOTED, Name, Statement, statements_of
-from iolab.statements.warnings import SenderShort, Warning
+import iolab.messages
+from iolab.messages.caveats import OthersOnCpu
+from iolab.messages.codes import MODULE_OF
+from iolab.messages.evidence import CpuBusy, CpuSharers, Evidence, LostAt, OwnCpu, ThreadShare
+from iolab.messages.places import AtPort
+from iolab.messages.statement import CODE, NAME, QUOTED, Name, Statement, statements_of
+from iolab.messages.warnings import SenderShort, TrialWarning
+from iolab.report.locale import LANGUAGES, words_of
+from iolab.report.locale.say import Sentences
+from iolab.results.encoding import Encoding, Malformed
+from iolab.results.verdict import Limit, Verdict
 
 ALL = codes(Statement)
 EACH_FIRST = """
@@ -38,9 +38,9 @@ for name in sys.argv[1:]:
 """
 READ_ONE = """
 import sys
-from iolab.statements.statement import Statement
+from iolab.messages.statement import Statement
 Statement.model_validate({"code": "at-port", "port": "a.p"})
-print(*(name for name in sys.modules if name.startswith("iolab.statements.")))
+print(*(name for name in sys.modules if name.startswith("iolab.messages.")))
 """
 
 
@@ -121,7 +121,7 @@ def test_every_language_has_a_sentence_for_every_statement(code: str) -> None:
     language = words_of(code).said
     assert language.sentences.keys() == ALL.keys()
     assert language.advice.keys() <= ALL.keys()
-    assert codes(Warning).keys() <= language.advice.keys()
+    assert codes(TrialWarning).keys() <= language.advice.keys()
     for table in (language.sentences, language.advice):
         for name, template in table.items():
             assert parameters(template) <= ALL[name].model_fields.keys(), name
@@ -165,7 +165,7 @@ def backwards_of(kind: type[Statement]) -> str:
 def test_an_unknown_code_or_parameter_is_an_error(stored: Mapping[str, object] | str) -> None:
     """So is a missing one, one of another type, and a statement of another kind."""
     with pytest.raises(ValidationError):
-        Warning.model_validate(stored)
+        TrialWarning.model_validate(stored)
 
 
 def test_a_record_with_statements_is_read_back_exactly() -> None:
@@ -176,19 +176,19 @@ def test_a_record_with_statements_is_read_back_exactly() -> None:
     )
     verdict = Verdict(Limit.CPU, seen, AtPort(port="dut.eth0"), OthersOnCpu(others_ratio=0.2))
     assert Encoding(Verdict).decode(Encoding(Verdict).encode(verdict)) == verdict
-    with pytest.raises(Malformed, match="no code of a doubt"):
+    with pytest.raises(Malformed, match="no code of a caveat"):
         Encoding(Verdict).decode(Encoding(Verdict).encode(verdict).replace(b"others-on-cpu", b"cpu-busy"))
 
 
 def test_statements_within_statements_keep_their_kind() -> None:
     """A clause has a CPU, and a list of clauses has clauses."""
     busy = CpuBusy(cpu=OwnCpu(cpu=1), busy_ratio=0.98)
-    assert Clause.model_validate_json(busy.model_dump_json()) == busy
+    assert Evidence.model_validate_json(busy.model_dump_json()) == busy
     with pytest.raises(ValidationError):
-        Clause.model_validate({"code": "cpu-busy", "busy_ratio": 0.98, "cpu": {"code": "place-unknown"}})
+        Evidence.model_validate({"code": "cpu-busy", "busy_ratio": 0.98, "cpu": {"code": "place-unknown"}})
 
 
-@pytest.mark.parametrize("module", [one.name for one in iter_modules(iolab.statements.__path__)])
+@pytest.mark.parametrize("module", [one.name for one in iter_modules(iolab.messages.__path__)])
 def test_the_table_of_codes_has_every_statement_of_a_module(module: str) -> None:
     """Once: a record names the code, and the table says which module has its class."""
     assert sorted(statements_of(module)) == sorted(code for code, of in MODULE_OF.items() if of == module)
@@ -197,12 +197,12 @@ def test_the_table_of_codes_has_every_statement_of_a_module(module: str) -> None
 def test_a_code_is_the_name_of_its_class_unless_the_class_says_another() -> None:
     """A kind of statements has none."""
     assert (LostAt.code, OwnCpu.code) == ("lost-at", "cpu")
-    assert not hasattr(Clause, "code")
+    assert not hasattr(Evidence, "code")
 
 
 def test_any_module_of_statements_can_be_the_first_to_be_imported() -> None:
     """Which one is, a stored code decides: none needs another to be there before."""
-    names = [one.name for one in iter_modules(iolab.statements.__path__, "iolab.statements.")]
+    names = [one.name for one in iter_modules(iolab.messages.__path__, "iolab.messages.")]
     done = subprocess.run(
         [sys.executable, "-c", EACH_FIRST, *names], check=False, capture_output=True, text=True
     )
@@ -213,5 +213,5 @@ def test_only_the_module_of_a_stored_code_is_loaded() -> None:
     """Reading one record does not import the others."""
     argv = [sys.executable, "-c", READ_ONE]
     found = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
-    assert "iolab.statements.places" in found
-    assert "iolab.statements.examined" not in found
+    assert "iolab.messages.places" in found
+    assert "iolab.messages.checks" not in found

@@ -12,11 +12,11 @@ from tests.unit.report.builder import FILE, quickstart
 from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
 from iolab.plan.types import PlannedFactor
-from iolab.record.dimensions import Quantity
 from iolab.report import axes, lines, panels
+from iolab.report.locale import EN
 from iolab.report.names import names
 from iolab.report.sweeps import Sweep, logarithmic, positions, sweep_of
-from iolab.report.words import EN
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 MTUS = ("1500", "3000", "4500", "9000")

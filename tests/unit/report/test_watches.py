@@ -10,13 +10,13 @@ from tests.unit.report.conftest import Made
 
 from iolab.analysis import analyse
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
 from iolab.report import formats
 from iolab.report.console import terminal
+from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.watches import watch_lines
-from iolab.report.words import EN
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
 from iolab.store.records import TrialRecord
 
 ABOUT = Dimensions(direction="pc0.eth0->line.p0")

@@ -15,11 +15,11 @@ from tests.unit.report.conftest import Made
 from tests.unit.report.pages import parsed
 
 from iolab.analysis.pyramid import pyramid
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.record.series import Over, Series
 from iolab.report import formats as report
 from iolab.report.wire import binned, course
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import Over, Series
 from iolab.store.records import StoredRun
 
 THERE = Dimensions(direction="near.eth0->far.eth0")

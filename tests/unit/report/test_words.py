@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import iolab
-from iolab.report.words import EN, LANGUAGES, read_words, words_of
-from iolab.report.words.words import entries, places
+from iolab.report.locale import EN, LANGUAGES, read_words, words_of
+from iolab.report.locale.words import entries, places
 
 ROOT = Path(iolab.__file__).parent
 SOURCES = sorted(
@@ -21,7 +21,7 @@ TABLES = frozenset(key.rpartition(".")[0] for key in KEYS)
 SECTIONS = frozenset(table.partition(".")[0] for table in TABLES if table)
 KEY = re.compile(rf"({'|'.join(SECTIONS)})\.(?!js$|html)[\w.]*\w")
 """A text that can only be a key; the page's scripts are called as some sections are."""
-ENGLISH = (ROOT / "report" / "words" / "en.toml").read_text(encoding="utf-8")
+ENGLISH = (ROOT / "report" / "locale" / "en.toml").read_text(encoding="utf-8")
 ASKING, NAMING = {"text", "each", "find", "terms"}, {"name", "table"}
 """Methods of a language that take keys, and those that take a table."""
 NOT_BY_KEY = {"code"}, "said."

@@ -22,8 +22,8 @@ from iolab.lab.resources import Resource
 from iolab.plan.labs import Labs
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
-from iolab.record.trial import CommandRecord
 from iolab.report.stated import stated
+from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.guests.boot_sources import Source
 from iolab.run.guests.guests import Guests

@@ -15,16 +15,16 @@ from iolab.clock import VirtualClock
 from iolab.errors import LabError, TrialFailed
 from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
+from iolab.messages.failures import Difference, Failure, OtherFailure, ProgramFailed, ReadBack
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan, Step
-from iolab.record.metric import Metrics
-from iolab.record.trial import Status
-from iolab.record.verdict import Limit, Verdict
+from iolab.results.metric import Metrics
+from iolab.results.trial import Status
+from iolab.results.verdict import Limit, Verdict
 from iolab.run.agents import Agents
 from iolab.run.alike_failures import LabsUnmade
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.session import Session
-from iolab.statements.failures import Difference, Failure, OtherFailure, ProgramFailed, ReadBack
 from iolab.store.folder import create_folder
 from iolab.store.records import TrialRecord
 from iolab.trial.failed import Failed

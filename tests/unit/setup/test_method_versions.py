@@ -85,7 +85,7 @@ def test_every_raised_version_has_a_line_in_the_changelog() -> None:
         (FIGURES, "sum(rates) ** 2", "sum(rates)", "stream-fairness"),  # in a function that a root calls
         ("python/iolab/trial/streams/iperf3.py", "not row.omitted", "row.omitted", "stream-rtt"),
         ("python/iolab/trial/round_trips/figures.py", '"p50": 0.5', '"p50": 0.6', "ping-rtt"),  # a constant
-        ("python/iolab/record/search.py", "self.lost_frames / self.offered_frames", "0.0", "frame-loss"),
+        ("python/iolab/results/search.py", "self.lost_frames / self.offered_frames", "0.0", "frame-loss"),
         (HISTOGRAM, "self.count", "self.sum", "ping-rtt"),
     ],
 )  # fmt: skip
@@ -108,7 +108,7 @@ def test_a_change_far_below_a_root_is_found() -> None:
         (FIGURES, "again", "resent"),
         (FIGURES, "Return Jain's fairness index", "Return the index"),
         (FIGURES, "def jain_index(rates: Sequence[float]) -> float:", "def jain_index(rates: list[float]):"),
-        (FIGURES, "from iolab.record.metric import Metric", "import math\nfrom iolab.record.metric import Metric"),
+        (FIGURES, "from iolab.results.metric import Metric", "import math\nfrom iolab.results.metric import Metric"),
         ("python/iolab/trial/streams/iperf3.py", "counts datagrams at one end only", "has datagrams of one end"),
         (HISTOGRAM, "//", "// see the RFC:"),
         (HISTOGRAM, "    ", "  "),

@@ -7,12 +7,12 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[3] / "scripts" / "stats.py"
 FILES = {
     "python/iolab/__init__.py": '"""A package."""\n',
-    "python/iolab/statements/statement.py": "class Statement:\n    pass\n",
-    "python/iolab/statements/limits.py": (
-        "from iolab.statements.statement import Statement\n\n\n"
+    "python/iolab/messages/statement.py": "class Statement:\n    pass\n",
+    "python/iolab/messages/limits.py": (
+        "from iolab.messages.statement import Statement\n\n\n"
         "class Limit(Statement):\n    pass\n\n\nclass RingFull(Limit):\n    pass\n"
     ),
-    "python/iolab/report/words/words.py": 'class Heads:\n    mean: str\n    """A head."""\n',
+    "python/iolab/report/locale/words.py": 'class Heads:\n    mean: str\n    """A head."""\n',
     "python/iolab/agent/fake.py": "# In memory.\nNS_PER_S = 1_000_000_000\n",
     "python/iolab/trial/disk.py": (
         '"""A trial."""\n\nETHERNET_HEADER = 14\n\n\n'

@@ -12,14 +12,14 @@ import numpy as np
 from hypothesis import strategies as st
 from tests.stated import codes
 
-import iolab.record
-import iolab.statements
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Heads, Metric, Metrics
-from iolab.record.search import Goal
-from iolab.record.series import Over, Series
-from iolab.record.trial import TrialResult
-from iolab.statements.statement import Statement
+import iolab.messages
+import iolab.results
+from iolab.messages.statement import Statement
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Heads, Metric, Metrics
+from iolab.results.search import Goal
+from iolab.results.series import Over, Series
+from iolab.results.trial import TrialResult
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 texts = st.none() | st.text(max_size=8)
@@ -63,10 +63,10 @@ def _all_of(package: ModuleType) -> tuple[ModuleType, ...]:
     return tuple(import_module(one.name) for one in iter_modules(package.__path__, f"{package.__name__}."))
 
 
-_all_of(iolab.statements)
+_all_of(iolab.messages)
 RECORDS: tuple[type, ...] = tuple(
     kind
-    for module in _all_of(iolab.record)
+    for module in _all_of(iolab.results)
     for kind in vars(module).values()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
 )

@@ -2,16 +2,16 @@
 
 from datetime import UTC, datetime
 
+from iolab.messages.failures import ProgramFailed
+from iolab.messages.places import OnPath
+from iolab.messages.streams import CongestionWindow, WindowOfSecond
+from iolab.messages.warnings import SenderShort
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
-from iolab.record.series import series
-from iolab.record.trial import Status, TrialResult
-from iolab.record.verdict import Limit, Verdict
-from iolab.statements.failures import ProgramFailed
-from iolab.statements.places import OnPath
-from iolab.statements.streams import CongestionWindow, WindowOfSecond
-from iolab.statements.warnings import SenderShort
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import series
+from iolab.results.trial import Status, TrialResult
+from iolab.results.verdict import Limit, Verdict
 from iolab.store.records import TrialRecord
 
 WALL = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

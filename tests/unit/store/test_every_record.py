@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.store.drawn import OTHERWISE, RECORDS, any_of
 
-from iolab.record.encoding import Encoding, Malformed
-from iolab.record.trial import TrialResult
+from iolab.results.encoding import Encoding, Malformed
+from iolab.results.trial import TrialResult
 from iolab.store.codec import TrialReader, encode_trial
 from iolab.store.records import TrialRecord
 

@@ -14,9 +14,9 @@ import pytest
 from tests.unit.store.examples import PLAN, STEPS, WALL, record
 
 from iolab.errors import InputError, StoreError
-from iolab.record.trial import CommandRecord, Status
-from iolab.statements.commands import OpenDevice
-from iolab.statements.notes import LastLineCut
+from iolab.messages.commands import OpenDevice
+from iolab.messages.notes import LastLineCut
+from iolab.results.trial import CommandRecord, Status
 from iolab.store.folder import RunFolder, create_folder, packages_digest
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import RunStatus, Samples

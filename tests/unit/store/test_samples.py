@@ -9,9 +9,9 @@ import pytest
 from tests.unit.records import balance, load_record, packet_trial, port
 
 from iolab.errors import StoreError
-from iolab.record.packets import PacketTrial
-from iolab.statements.drop_reasons import RingFull
-from iolab.statements.places import AtPort
+from iolab.messages.drop_reasons import RingFull
+from iolab.messages.places import AtPort
+from iolab.results.packets import PacketTrial
 from iolab.store import samples
 from iolab.store.codec import encode_packets
 from iolab.store.samples import read_packets

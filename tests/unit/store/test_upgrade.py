@@ -9,13 +9,13 @@ import pytest
 from tests.unit.store.examples import record
 
 from iolab.errors import StoreError
+from iolab.messages.failures import OtherFailure
+from iolab.messages.in_words import InWords, WarningInWords
+from iolab.messages.warnings import Emulated
 from iolab.plan.types import PLAN_SCHEMA
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.encoding import Malformed
-from iolab.record.trial import Status
-from iolab.statements.failures import OtherFailure
-from iolab.statements.in_words import InWords, WarningInWords
-from iolab.statements.warnings import Emulated
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.encoding import Malformed
+from iolab.results.trial import Status
 from iolab.store.codec import TrialReader, decode_command, decode_packets, encode_trial, packets_in
 from iolab.store.records import TRIAL_SCHEMA
 from iolab.store.upgrade.plans import plan_text

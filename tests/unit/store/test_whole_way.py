@@ -19,21 +19,21 @@ from tests.unit.store.drawn import any_of, any_series, dimensions
 from iolab.analysis import analyse
 from iolab.analysis.types import Analysis
 from iolab.experiment import parse
+from iolab.messages.drop_reasons import RingFull
+from iolab.messages.failures import Failure
+from iolab.messages.places import AtPort
+from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.metric import Metric, Metrics
-from iolab.record.packets import PacketTrial
-from iolab.record.series import Over, Series
-from iolab.record.trial import Status, TrialResult
-from iolab.record.verdict import Verdict
 from iolab.report import formats as report
 from iolab.report import tables
+from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.selection import leading
-from iolab.report.words import EN
-from iolab.statements.drop_reasons import RingFull
-from iolab.statements.failures import Failure
-from iolab.statements.places import AtPort
-from iolab.statements.warnings import Warning
+from iolab.results.metric import Metric, Metrics
+from iolab.results.packets import PacketTrial
+from iolab.results.series import Over, Series
+from iolab.results.trial import Status, TrialResult
+from iolab.results.verdict import Verdict
 from iolab.store.folder import create_folder
 from iolab.store.read import load_run
 from iolab.store.records import Samples, StoredRun, TrialRecord
@@ -137,7 +137,7 @@ def record(step: Step, kind: str, **result: Any) -> TrialRecord:
     st.tuples(any_metrics(), any_metrics()),
     any_packets(),
     st.lists(any_series(), max_size=2),
-    st.tuples(any_of(Verdict), any_of(Warning), any_of(Failure), any_of(Failure)),
+    st.tuples(any_of(Verdict), any_of(TrialWarning), any_of(Failure), any_of(Failure)),
 )
 def test_nothing_is_lost_between_a_measure_and_a_report(
     tmp_path_factory: pytest.TempPathFactory,
@@ -145,7 +145,7 @@ def test_nothing_is_lost_between_a_measure_and_a_report(
     both: tuple[Metrics, Metrics],
     packets: PacketTrial,
     series: list[Series],
-    stated: tuple[Verdict, Warning, Failure, Failure],
+    stated: tuple[Verdict, TrialWarning, Failure, Failure],
 ) -> None:
     """What is read is what was written, and every format shows it."""
     plan, (verdict, warning, failed, invalid) = plan_of(kind), stated

@@ -7,14 +7,14 @@ from tests.unit.trial.sites import bare_site
 
 from iolab.agent.client import AgentLost
 from iolab.experiment.measures import Measure
-from iolab.record.metric import Metric, Metrics
-from iolab.record.series import series
-from iolab.statements.failures import OneAtOnceFailed, OtherFailure
-from iolab.statements.storage import (
+from iolab.messages.failures import OneAtOnceFailed, OtherFailure
+from iolab.messages.storage import (
     DiskServerSilent,
     ProcessGone,
     VolumeServer,
 )
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import series
 from iolab.trial.at_once import Part, measure_at_once
 from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site

@@ -9,11 +9,11 @@ from tests.wording import in_words
 
 from iolab.errors import InterruptedRun, TrialFailed, UnsupportedError
 from iolab.experiment.measures import Measure
-from iolab.parts import registry
-from iolab.parts.guard import guarded
-from iolab.parts.rows import MeasureKind
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric, Metrics
+from iolab.registry import registry
+from iolab.registry.guard import guarded
+from iolab.registry.rows import MeasureKind
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric, Metrics
 from iolab.trial import instrumented
 from iolab.trial.failed import Failed
 from iolab.trial.foreign_results import check_seen, unit_in

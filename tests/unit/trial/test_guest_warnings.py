@@ -7,7 +7,7 @@ from tests.wording import in_words
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
-from iolab.record.trial import GuestUse
+from iolab.results.trial import GuestUse
 from iolab.trial.host_warnings import guest_warnings, taking_part
 
 USE = GuestUse(

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 import iolab.trial
-from iolab.record.metric import Method, Metric, Metrics
+from iolab.messages.notes import MethodsRaised
+from iolab.results.metric import Method, Metric, Metrics
 from iolab.run.folder_work import raised_methods
-from iolab.statements.notes import MethodsRaised
 from iolab.store.records import StoredRun
 from iolab.trial import methods
 from iolab.trial.methods import METHODS, method_of, version_of, with_methods

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from iolab.plugin import Beside, Measure, Period, SomeWholeSeconds
+from iolab.plugin import Measure, Period, SomeWholeSeconds, WithInstrument
 
 
 class Handshakes(Measure):
@@ -20,7 +20,7 @@ class Handshakes(Measure):
     """Of the measurement."""
 
 
-class Switches(Beside):
+class Switches(WithInstrument):
     """How often this computer's CPUs change from one thread to another."""
 
     kind: Literal["switches"] = "switches"

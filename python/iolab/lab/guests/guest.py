@@ -7,7 +7,7 @@ from typing import Literal
 
 from iolab.experiment.machines import Bus, DiskCache
 from iolab.frozen import frozen
-from iolab.parts.nics import NicKind
+from iolab.registry.nics import NicKind
 
 Engine = Literal["qemu", "xen"]
 Accel = Literal["auto", "kvm", "tcg"]

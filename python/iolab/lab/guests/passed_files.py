@@ -11,7 +11,7 @@ from iolab.lab.guests.guest import (
     TapBackend,
     VhostUserBackend,
 )
-from iolab.statements.commands import (
+from iolab.messages.commands import (
     CommandNote,
     OpenDevice,
     OpenMacvtap,

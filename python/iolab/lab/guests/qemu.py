@@ -18,7 +18,7 @@ from iolab.lab.guests.guest import (
     VhostUserBackend,
 )
 from iolab.lab.guests.passed_files import FIRST_FD, opened_for
-from iolab.parts.nics import NICS
+from iolab.registry.nics import NICS
 
 QUIET = "panic=-1 nokaslr mitigations=off cryptomgr.notests no_timer_check net.ifnames=0"
 """Half a second of an emulated boot is saved by these; a panic ends QEMU (with -no-reboot)."""

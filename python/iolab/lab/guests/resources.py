@@ -10,19 +10,19 @@ from typing import Literal
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
 from iolab.lab.actions import FOUND, ORIGINAL, Run, StartGuest
-from iolab.lab.cards.tuning import queues_resource, tunings
 from iolab.lab.dependencies import kernel_dependencies, place_of_link, port_dependencies, ports_of
 from iolab.lab.guests.guest import FunctionBackend, MacvtapBackend
 from iolab.lab.guests.vm import card_ports, guest_of, queue_pairs
 from iolab.lab.kernels import parent_kernel
 from iolab.lab.links.bridges import expect_interface, without_ipv6
 from iolab.lab.links.link_topology import Join, join_of, mac_of
+from iolab.lab.nics.tuning import queues_resource, tunings
 from iolab.lab.readback.values import Driver, GuestThreads, HardwareSettings, Interface, InterfaceByMac
 from iolab.lab.readings import Command, Expectation, GuestState, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import volume_keys
-from iolab.parts.nics import NICS
+from iolab.registry.nics import NICS
 
 XEN_DRIVER = "vif"
 """What the kernel calls the driver of a Xen network frontend."""

@@ -12,7 +12,7 @@ from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.guests.switch import RUNTIME, switch_argv, switch_id, switched
 from iolab.lab.guests.xen import CREATE, dom0_commands, domain_commands, xl_config
 from iolab.lab.readings import Command
-from iolab.statements.commands import RunsAsOwnUser
+from iolab.messages.commands import RunsAsOwnUser
 
 PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
 """What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""

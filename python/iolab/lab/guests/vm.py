@@ -20,8 +20,8 @@ from iolab.lab.kernels import HERE, parent_kernel
 from iolab.lab.links.link_topology import Join, functions_of, is_card, join_of, mac_of, uplinks
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import guest_disks, hypervisor_netns
-from iolab.parts.image_names import image_name
-from iolab.parts.nics import NICS
+from iolab.registry.image_names import image_name
+from iolab.registry.nics import NICS
 
 MOST_QUEUES = 16
 """Queue pairs that a card is made with at most without being asked for more."""

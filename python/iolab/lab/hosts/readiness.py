@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from iolab.experiment.experiment import Lab
 from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts, cpu_list
 from iolab.lab.kernels import kernel_of
-from iolab.statements.concerns import (
+from iolab.messages.host_issues import (
     CardConcern,
-    Concern,
     DeepSleep,
     FarFromCard,
     GovernorChanges,
+    HostIssue,
     InterruptsMove,
     NetworkdManages,
     NetworkManagerManages,
@@ -25,7 +25,7 @@ DEEP_NS = 20_000
 BALANCER = "irqbalance"
 
 
-def concerns(facts: Facts, cards: Collection[str], cpus: Collection[int] = ()) -> tuple[Concern, ...]:
+def concerns(facts: Facts, cards: Collection[str], cpus: Collection[int] = ()) -> tuple[HostIssue, ...]:
     """Return what disturbs a measurement with these cards, and with its own threads on these CPUs."""
     known = [interface for interface in facts.interfaces if interface.name in cards]
     return (*_frequency(facts.processors), *_sleep(facts.processors), *_interrupts(facts, known), *_cards(known),
@@ -57,7 +57,7 @@ def node_of(facts: Facts, card: str) -> int | None:
     return found if len(facts.processors.nodes) > 1 else None
 
 
-def _frequency(processors: ProcessorFacts) -> Iterator[Concern]:
+def _frequency(processors: ProcessorFacts) -> Iterator[HostIssue]:
     for governor, cpus in processors.governors.items():
         if governor != STEADY:
             yield GovernorChanges(governor=governor, cpus=cpus)
@@ -65,18 +65,18 @@ def _frequency(processors: ProcessorFacts) -> Iterator[Concern]:
         yield TurboOn()
 
 
-def _sleep(processors: ProcessorFacts) -> Iterator[Concern]:
+def _sleep(processors: ProcessorFacts) -> Iterator[HostIssue]:
     deepest = max(processors.idle_states, key=lambda state: state.exit_latency_ns, default=None)
     if deepest is not None and deepest.exit_latency_ns >= DEEP_NS:
         yield DeepSleep(state=deepest.name, wake_ns=deepest.exit_latency_ns)
 
 
-def _interrupts(facts: Facts, cards: Sequence[InterfaceFact]) -> Iterator[Concern]:
+def _interrupts(facts: Facts, cards: Sequence[InterfaceFact]) -> Iterator[HostIssue]:
     if cards and BALANCER in facts.daemons:
         yield InterruptsMove(cards=tuple(card.name for card in cards))
 
 
-def _cards(cards: Sequence[InterfaceFact]) -> Iterator[Concern]:
+def _cards(cards: Sequence[InterfaceFact]) -> Iterator[HostIssue]:
     for card in cards:
         if card.manager is not None:
             yield MANAGED[card.manager](card=card.name)
@@ -87,7 +87,7 @@ def _cards(cards: Sequence[InterfaceFact]) -> Iterator[Concern]:
 
 def _distance(
     processors: ProcessorFacts, cards: Sequence[InterfaceFact], cpus: Collection[int]
-) -> Iterator[Concern]:
+) -> Iterator[HostIssue]:
     for card in cards:
         near = processors.nodes.get(str(card.numa_node))
         if card.numa_node is None or near is None or len(processors.nodes) < 2:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.lab.links.link_topology import Join, guest_at, join_of, macvtaps_on, own_ends, uplinks
-from iolab.statements.clashes import MacvtapGetsOwnFrames
-from iolab.statements.lacks import Lack
-from iolab.statements.purposes import ForMachine, ValueOf
+from iolab.messages.conflicts import MacvtapGetsOwnFrames
+from iolab.messages.subjects import ForMachine, ValueOf
+from iolab.messages.unmet import UnmetRequirement
 
 
 def mode_of(lab: Lab, link: str) -> str:
@@ -17,7 +17,7 @@ def mode_of(lab: Lab, link: str) -> str:
     return "passthru" if alone else "bridge"
 
 
-def macvtap_needs(lab: Lab) -> Iterator[Lack]:
+def macvtap_needs(lab: Lab) -> Iterator[UnmetRequirement]:
     """Tell of guests that forward frames which their macvtaps never give them."""
     for link in _on_ports(lab):
         for end in own_ends(lab, link) if mode_of(lab, link) == "bridge" else ():

@@ -7,16 +7,16 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.overlays import ports_below
 from iolab.experiment.port_ref import PortRef
-from iolab.statements.clashes import (
+from iolab.messages.conflicts import (
     BondMtusDiffer,
     TunnelInOwnBridge,
     TunnelMtuLarge,
     TunnelOfPackets,
     TunnelTwice,
 )
-from iolab.statements.lacks import Lack
-from iolab.statements.mtus import LinkMtu, SegmentMtusDiffer
-from iolab.statements.purposes import ForLink, KeyOf, ValueOf
+from iolab.messages.mtus import LinkMtu, SegmentMtusDiffer
+from iolab.messages.subjects import ForLink, KeyOf, ValueOf
+from iolab.messages.unmet import UnmetRequirement
 from iolab.units import ETHERNET_HEADER_BYTES
 
 PLAIN_MTU = 1500
@@ -112,7 +112,7 @@ def mtu_of(lab: Lab, link: str) -> int:
     return room
 
 
-def overlay_needs(lab: Lab) -> Iterator[Lack]:
+def overlay_needs(lab: Lab) -> Iterator[UnmetRequirement]:
     """Tell of tunnels and bonds that cannot be."""
     for name, link in lab.links.items():
         if link.bond is not None:
@@ -125,7 +125,7 @@ def overlay_needs(lab: Lab) -> Iterator[Lack]:
             yield from _tunnel_needs(lab, name)
 
 
-def _tunnel_needs(lab: Lab, name: str) -> Iterator[Lack]:
+def _tunnel_needs(lab: Lab, name: str) -> Iterator[UnmetRequirement]:
     link, part = lab.links[name], ForLink(link=name)
     purpose = ValueOf(key="tunnel", value=str(link.tunnel), part=part)
     if link.tunnel == "vxlan" and mtu_of(lab, name) > (most := room_bytes(lab, name)):

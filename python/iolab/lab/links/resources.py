@@ -10,7 +10,6 @@ from dataclasses import replace
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.lab.actions import Run, Write
-from iolab.lab.cards.sriov import function_resources
 from iolab.lab.dependencies import (
     Place,
     halves_of,
@@ -38,6 +37,7 @@ from iolab.lab.links.netem import netem_resources
 from iolab.lab.links.shared import shared_resources
 from iolab.lab.links.tunnels import overlay_resources
 from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_resources
+from iolab.lab.nics.sriov import function_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
 from iolab.lab.readings import Command, Expectation, Reading

@@ -28,7 +28,7 @@ from iolab.lab.readback.values import Interface
 from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
-from iolab.parts.qdiscs import QDISCS
+from iolab.registry.qdiscs import QDISCS
 from iolab.units import ETHERNET_HEADER_BYTES
 
 

@@ -22,14 +22,14 @@ from iolab.lab.readback.values import Interface
 from iolab.lab.readings import Command
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
-from iolab.statements.clashes import (
+from iolab.messages.conflicts import (
     ClashAtPort,
     ClashAtPorts,
     JoinGivesOwnFrames,
     PlainClash,
 )
-from iolab.statements.lacks import Lack
-from iolab.statements.purposes import ForLink, ValueOf
+from iolab.messages.subjects import ForLink, ValueOf
+from iolab.messages.unmet import UnmetRequirement
 
 STUB = "stub"
 """The other end of a link's own interface: frames that leave by it end there."""
@@ -94,7 +94,7 @@ def _upper(lab: Lab, port: Port, place: Place) -> Resource:
     )
 
 
-def join_needs(lab: Lab) -> Iterator[Lack]:
+def join_needs(lab: Lab) -> Iterator[UnmetRequirement]:
     """Tell of ends that cannot meet in the way that is asked for."""
     for name, link in lab.links.items():
         if link.join is None:
@@ -110,7 +110,7 @@ def join_needs(lab: Lab) -> Iterator[Lack]:
             yield from _shared_needs(lab, name, purpose)
 
 
-def _shared_needs(lab: Lab, name: str, purpose: ValueOf) -> Iterator[Lack]:
+def _shared_needs(lab: Lab, name: str, purpose: ValueOf) -> Iterator[UnmetRequirement]:
     link, above = lab.links[name], uplinks(lab, name)
     kinds = {end: lab.machines[end.machine] for end in own_ends(lab, name)}
     if strange := tuple(end for end, one in kinds.items() if one.kind != "netns" or one.ports != "veth"):

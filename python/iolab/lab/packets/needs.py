@@ -6,12 +6,12 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
 from iolab.lab.links.macvtaps import check_reach
-from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.packets.flow_addresses import flow_sweeps
 from iolab.lab.packets.frames import check_fit
 from iolab.lab.packets.placement import Way, next_hop, ways
+from iolab.lab.requirements.need import Need, NeedKind
 from iolab.lab.topology import Topology
-from iolab.statements.purposes import KeyOf, Purpose
+from iolab.messages.subjects import KeyOf, Purpose
 
 TOOLS = ("ip", "ethtool", "taskset", "ps")
 """Programs that arrange a lab for frames."""

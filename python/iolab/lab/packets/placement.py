@@ -12,7 +12,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, topology_of
-from iolab.statements.instrument import (
+from iolab.messages.instrument import (
     FurtherGeneratorAt,
     Part,
     PartsShareCpu,

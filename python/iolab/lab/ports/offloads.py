@@ -16,12 +16,12 @@ from iolab.lab.readback.values import Features
 from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
-from iolab.statements.clashes import (
+from iolab.messages.conflicts import (
     ClashAtPorts,
     PlainClash,
 )
-from iolab.statements.lacks import Lack
-from iolab.statements.purposes import ForLink, KeyOf
+from iolab.messages.subjects import ForLink, KeyOf
+from iolab.messages.unmet import UnmetRequirement
 
 Switches = Mapping[str, str]
 """Short name of an offload, as `ethtool -K` takes it, to on or off."""
@@ -47,7 +47,7 @@ def offload_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> I
             yield features_resource(key, port.machine, side, above, side_key(lab, port), what)
 
 
-def offload_needs(lab: Lab) -> Iterator[Lack]:
+def offload_needs(lab: Lab) -> Iterator[UnmetRequirement]:
     """Tell of offloads that cannot be set."""
     for name, link in lab.links.items():
         above = offload_switches(link.host_offload)

@@ -6,18 +6,18 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
 from iolab.experiment.machines import Disk, Machine, Vm
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
-from iolab.lab.needs.need import QEMU_ISCSI, Need, NeedKind, Wanted
+from iolab.lab.requirements.need import QEMU_ISCSI, Need, NeedKind, Wanted
 from iolab.lab.volumes.attached import MAKE_FILE_SYSTEM
 from iolab.lab.volumes.exports import by_kernel
 from iolab.lab.volumes.places import holder_of
 from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES
-from iolab.statements.clashes import (
+from iolab.messages.conflicts import (
     ClashOfWay,
     IdePortsTooFew,
     PlainClash,
 )
-from iolab.statements.lacks import Lack
-from iolab.statements.purposes import DiskOf, ForMachine, ForVolume, KeyOf
+from iolab.messages.subjects import DiskOf, ForMachine, ForVolume, KeyOf
+from iolab.messages.unmet import UnmetRequirement
 
 Where = Callable[[Lab, str], str]
 """Returns who must have what is needed on a kernel."""
@@ -27,18 +27,18 @@ IDE_PORTS = 6
 """Of an ICH9 AHCI controller."""
 
 
-def volume_needs(name: str, volume: Volume) -> tuple[Lack, ...]:
+def volume_needs(name: str, volume: Volume) -> tuple[UnmetRequirement, ...]:
     """Return what a volume needs by itself."""
     purpose = ForVolume(volume=name)
     asked = {"params": volume.params.written(), "chap": volume.chap, "target": volume.target}
     keys = [key for key, value in asked.items() if value and volume.export != "iscsi"]
-    lacks: list[Lack] = [
+    lacks: list[UnmetRequirement] = [
         PlainClash(code="params-without-export", purpose=KeyOf(key=key, part=purpose)) for key in keys
     ]
     return tuple(lacks)
 
 
-def disk_needs(name: str, machine: Machine) -> Iterator[Lack]:
+def disk_needs(name: str, machine: Machine) -> Iterator[UnmetRequirement]:
     """Give what the disks of a machine need by themselves."""
     guest = isinstance(machine, Vm)
     for disk in machine.disks:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import unsupported
-from iolab.record.trial import CommandRecord
 from iolab.report import sentences, troubles
+from iolab.report.locale import Words
 from iolab.report.names import Names
-from iolab.report.words import Words
+from iolab.results.trial import CommandRecord
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.records import StoredRun, TrialRecord
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.thinning import Thinned
-from iolab.record.series import Series, Values
-from iolab.record.trial import Status
 from iolab.report import numbers, over_time
 from iolab.report.names import Names
+from iolab.results.series import Series, Values
+from iolab.results.trial import Status
 from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.records import TrialRecord
 

@@ -12,17 +12,17 @@ from markupsafe import Markup
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
-from iolab.record.dimensions import Quantity
 from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.effect_tables import EffectTable, effect_table
 from iolab.report.in_effect import in_effect_grid
+from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
 from iolab.report.page import history, vega
 from iolab.report.page.flames import Flames, ReadStacks, flames
 from iolab.report.page.over_time import OverTime, ReadSeries, drawn_trials
 from iolab.report.page.results import Result, results
 from iolab.report.page.wire import OnTheWire, on_the_wire
-from iolab.report.words import EN, Words
+from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 
 MOST_EFFECTS = 60

@@ -14,12 +14,12 @@ import numpy as np
 from markupsafe import Markup
 
 from iolab.analysis.pyramid import Level, Pyramid, pyramid
-from iolab.record.series import Series
-from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.page.over_time import ReadSeries, by_cells
 from iolab.report.wire import Bars, Curve, WirePoint, wire_trial
+from iolab.results.series import Series
+from iolab.results.trial import Status
 from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.records import TrialRecord
 from iolab.units import format_bits_per_second, format_bytes

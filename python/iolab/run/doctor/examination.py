@@ -2,12 +2,7 @@
 
 from iolab.agent.client import Agent
 from iolab.lab.hosts.facts import Facts
-from iolab.parts.qdiscs import QDISCS
-from iolab.parts.registry import programs
-from iolab.run.doctor.findings import Finding, Grade, good, lacking, limited
-from iolab.run.doctor.guests import guest_findings
-from iolab.run.doctor.readiness import readiness_findings
-from iolab.statements.examined import (
+from iolab.messages.checks import (
     ChangesLeft,
     ClocksourceExamined,
     CpusEnough,
@@ -20,6 +15,11 @@ from iolab.statements.examined import (
     ProgramMissing,
     ProgramVersion,
 )
+from iolab.registry.qdiscs import QDISCS
+from iolab.registry.registry import programs
+from iolab.run.doctor.findings import Finding, Grade, good, lacking, limited
+from iolab.run.doctor.guests import guest_findings
+from iolab.run.doctor.readiness import readiness_findings
 
 __all__ = ["Finding", "Grade", "examine"]
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from iolab.statements.concerns import Concern
-from iolab.statements.examined import Examined
+from iolab.messages.checks import Examined
+from iolab.messages.host_issues import HostIssue
 
 
 class Grade(StrEnum):
@@ -25,7 +25,7 @@ class Finding:
     """What was looked at."""
     grade: Grade
     """How good it is."""
-    seen: tuple[Examined | Concern, ...]
+    seen: tuple[Examined | HostIssue, ...]
     """What was seen, and what of it changes figures."""
 
 

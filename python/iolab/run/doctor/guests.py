@@ -12,14 +12,9 @@ from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.switch import PROGRAM as SWITCH
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
-from iolab.lab.needs.need import package_of
-from iolab.run.agents import Agents
-from iolab.run.doctor.findings import Finding, good, limited
-from iolab.run.guests.boot_sources import find_here
-from iolab.run.guests.hypervisors import Hypervisors, find_emulator
-from iolab.run.guests.xen_domains import LOOK, XL_TIMEOUT_MS
-from iolab.statements.examined import Examined, ProgramVersion
-from iolab.statements.examined_guests import (
+from iolab.lab.requirements.need import package_of
+from iolab.messages.checks import Examined, ProgramVersion
+from iolab.messages.guest_checks import (
     DeviceExamined,
     GuestsExamined,
     ImagesBuilt,
@@ -28,6 +23,11 @@ from iolab.statements.examined_guests import (
     SwitchMissing,
     XenRoom,
 )
+from iolab.run.agents import Agents
+from iolab.run.doctor.findings import Finding, good, limited
+from iolab.run.guests.boot_sources import find_here
+from iolab.run.guests.hypervisors import Hypervisors, find_emulator
+from iolab.run.guests.xen_domains import LOOK, XL_TIMEOUT_MS
 
 VHOST_NET = "/dev/vhost-net"
 TUN = "/dev/net/tun"

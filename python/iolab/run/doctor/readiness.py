@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts
 from iolab.lab.hosts.readiness import concerns
-from iolab.run.doctor.findings import Finding, Grade, good
-from iolab.statements.concerns import Concern
-from iolab.statements.examined import (
+from iolab.messages.checks import (
     CardCoalescing,
     CardDriver,
     CardFirmware,
@@ -24,6 +22,8 @@ from iolab.statements.examined import (
     NodeCpus,
     NumaNodes,
 )
+from iolab.messages.host_issues import HostIssue
+from iolab.run.doctor.findings import Finding, Grade, good
 
 
 def readiness_findings(facts: Facts) -> list[Finding]:
@@ -33,7 +33,7 @@ def readiness_findings(facts: Facts) -> list[Finding]:
     return [*_processors(facts, found), *(_card(card, found) for card in cards)]
 
 
-def _processors(facts: Facts, found: tuple[Concern, ...]) -> Iterator[Finding]:
+def _processors(facts: Facts, found: tuple[HostIssue, ...]) -> Iterator[Finding]:
     processors = facts.processors
     yield _finding("cpu-frequency", _frequency(processors), found)
     if processors.turbo is not None:
@@ -69,7 +69,7 @@ def _frequency(processors: ProcessorFacts) -> Examined:
     return GovernorsOfDriver(driver=processors.driver, governors=governors)
 
 
-def _card(card: InterfaceFact, found: tuple[Concern, ...]) -> Finding:
+def _card(card: InterfaceFact, found: tuple[HostIssue, ...]) -> Finding:
     """Return what a card is and how it is set."""
     return _finding(card.name, CardSeen(parts=tuple(_parts(card))), found)
 
@@ -90,7 +90,7 @@ def _parts(card: InterfaceFact) -> Iterator[CardPart]:
         )
 
 
-def _finding(subject: str, seen: Examined, found: tuple[Concern, ...]) -> Finding:
+def _finding(subject: str, seen: Examined, found: tuple[HostIssue, ...]) -> Finding:
     """Return a finding, limited where there is a concern about its subject."""
     own = tuple(concern for concern in found if concern.subject == subject)
     return Finding(subject, Grade.LIMITED if own else Grade.GOOD, (seen, *own))

@@ -15,7 +15,7 @@ from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.actions import PinGuest, StartGuest
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
-from iolab.record.trial import CommandRecord, GuestUse
+from iolab.results.trial import CommandRecord, GuestUse
 from iolab.run.agents import Agents
 from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Hypervisors

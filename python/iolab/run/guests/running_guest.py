@@ -15,7 +15,7 @@ from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, SwitchStart, process_id
 from iolab.lab.hosts.facts import cpu_list
-from iolab.record.trial import CommandRecord, GuestUse
+from iolab.results.trial import CommandRecord, GuestUse
 from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.monitor_reading import MonitorError, MonitorReading

@@ -12,9 +12,9 @@ from iolab.agent.transport import find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
-from iolab.lab.needs.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
-from iolab.parts.kernel_modules import FEATURE_MODULES
-from iolab.parts.registry import programs
+from iolab.lab.requirements.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
+from iolab.registry.kernel_modules import FEATURE_MODULES
+from iolab.registry.registry import programs
 from iolab.run.hosts.control_connections import carriers_there
 from iolab.run.stored_calibration import stored_calibration
 

@@ -15,8 +15,8 @@ from iolab.experiment.product import Completion, sample
 from iolab.experiment.sections import Section
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
-from iolab.lab.standing.needs import programs_of
-from iolab.parts.registry import measure_kinds
+from iolab.lab.services.needs import programs_of
+from iolab.registry.registry import measure_kinds
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import present
 

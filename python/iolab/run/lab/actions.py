@@ -28,7 +28,7 @@ from iolab.lab.actions import (
 from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
 from iolab.lab.readings import Command, Reading, extract
 from iolab.lab.resources import Resource
-from iolab.record.trial import CommandRecord
+from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.command_records import record_of
 from iolab.run.guests.guests import Guests

@@ -13,8 +13,8 @@ from iolab.lab.actions import PinNapi, TypedCommand
 from iolab.lab.commands import Found, commands_of, threads_path
 from iolab.lab.kernels import HERE
 from iolab.lab.readings import Command
+from iolab.messages.failures import Difference, NothingReadBack, ReadBack
 from iolab.run.agents import Agents
-from iolab.statements.failures import Difference, NothingReadBack, ReadBack
 from iolab.trial.lab_access import ArrivalThread
 
 LIST = ("ps", "-e", "-o", "pid=,comm=")

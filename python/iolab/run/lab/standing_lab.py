@@ -19,7 +19,8 @@ from iolab.lab.kernels import HERE
 from iolab.lab.readings import Expectation
 from iolab.lab.resources import Resource, started, undo_keys
 from iolab.lab.resources import guests as started_by
-from iolab.record.trial import CommandRecord
+from iolab.messages.failures import Difference
+from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.actions import ActionRunner
@@ -27,7 +28,6 @@ from iolab.run.lab.interrupts import Interrupts
 from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.processors import Processors
 from iolab.run.lab.readback import Reader, mismatch
-from iolab.statements.failures import Difference
 
 Log = Callable[[Sequence[CommandRecord]], None]
 

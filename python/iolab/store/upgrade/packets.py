@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import SchemaValidator, core_schema
 
-from iolab.statements.instrument import PathFallback
+from iolab.messages.instrument import PathFallback
 from iolab.store.upgrade.stated import ROLES, if_any, place, quoted, stated
 from iolab.store.upgrade.steps import (
     ANYTHING,

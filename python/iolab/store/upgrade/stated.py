@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iolab.statements.failures import OtherFailure
-from iolab.statements.in_words import InWords
-from iolab.statements.places import AtPort
+from iolab.messages.failures import OtherFailure
+from iolab.messages.in_words import InWords
+from iolab.messages.places import AtPort
 from iolab.store.upgrade.steps import Json
 
 UNKNOWN = "unknown"

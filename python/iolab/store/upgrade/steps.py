@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema, to_json
 
 from iolab.errors import StoreError
-from iolab.record.encoding import malformed
+from iolab.results.encoding import malformed
 
 Json = dict[str, Any]
 INTEGER, TEXT = core_schema.int_schema(strict=True), core_schema.str_schema(strict=True)

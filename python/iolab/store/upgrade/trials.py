@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic_core import SchemaValidator
 
-from iolab.statements.in_words import WarningInWords
-from iolab.statements.warnings import Emulated
+from iolab.messages.in_words import WarningInWords
+from iolab.messages.warnings import Emulated
 from iolab.store.upgrade.stated import ROLES, failure, if_any, is_port, place, stated
 from iolab.store.upgrade.steps import (
     INTEGER,

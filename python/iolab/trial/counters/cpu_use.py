@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
 from iolab.agent.traffic import ThreadUse, TrafficRan
 from iolab.lab.packets.placement import Way
-from iolab.record.verdict import KERNEL, SENDERS, CpuUse, Thread
+from iolab.results.verdict import KERNEL, SENDERS, CpuUse, Thread
 from iolab.trial.lab_access import Site
 
 SOFTIRQ = "ksoftirqd/"

@@ -7,10 +7,8 @@ was is known only over a longer time than the trial's: the counters are read beh
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iolab.record.search import LoadResult
-from iolab.record.verdict import BUSY_RATIO, CpuUse, Thread
-from iolab.statements.clauses import (
-    Clause,
+from iolab.messages.caveats import Caveat, OthersOnCpu
+from iolab.messages.evidence import (
     CpuBusy,
     CpuInSoftirq,
     CpuInSteal,
@@ -18,13 +16,15 @@ from iolab.statements.clauses import (
     CpusBusy,
     CpuSharers,
     CpuStrangers,
+    Evidence,
     MachineCpu,
     OwnCpu,
     ThreadRan,
     ThreadShare,
     ThreadWaited,
 )
-from iolab.statements.doubts import Doubt, OthersOnCpu
+from iolab.results.search import LoadResult
+from iolab.results.verdict import BUSY_RATIO, CpuUse, Thread
 
 WAITING_RATIO = 0.3
 """A thread that waited for its CPU so much of the time did not get what it needed."""
@@ -46,7 +46,7 @@ TOLD_RATIO = 0.02
 class Starved:
     """A thread that did not get the CPU it needed."""
 
-    seen: tuple[Clause, ...]
+    seen: tuple[Evidence, ...]
     """What it got, and who had the rest."""
     anywhere: bool = False
     """Whether it waited for any CPU; otherwise it stayed on one."""
@@ -60,7 +60,7 @@ class Starved:
     """Whether senders and receivers had more of the CPUs than the system under test and unknown programs."""
 
     @property
-    def doubt(self) -> Doubt | None:
+    def doubt(self) -> Caveat | None:
         """Return that programs outside the trial may be why; None: they had too little."""
         if self.strangers_cpus < max(STRANGERS_CPUS, CLEAR_RATIO * self.device_cpus):
             return None
@@ -168,7 +168,7 @@ def _anywhere(
     )
 
 
-def _busy(use: CpuUse) -> Iterator[Clause]:
+def _busy(use: CpuUse) -> Iterator[Evidence]:
     """Yield how busy a CPU was, and with what it was that no thread has."""
     cpu = MachineCpu(cpu=use.cpu, machine=use.kernel) if use.kernel else OwnCpu(cpu=use.cpu)
     busy_ratio = use.busy_ratio
@@ -179,7 +179,7 @@ def _busy(use: CpuUse) -> Iterator[Clause]:
         yield CpuInSoftirq(softirq_ratio=use.softirq_ratio)
 
 
-def _sharers(threads: Sequence[Thread]) -> Iterator[Clause]:
+def _sharers(threads: Sequence[Thread]) -> Iterator[Evidence]:
     shares = tuple(ThreadShare(thread=one.name, busy_ratio=one.busy_ratio) for one in threads)
     if shares:
         yield CpuSharers(sharers=shares)

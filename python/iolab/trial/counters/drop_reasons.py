@@ -7,9 +7,9 @@ a reason is that of missing frames for certain only where its count is theirs.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.record.balance import Drop
-from iolab.statements.doubts import Doubt, ReasonOfOthers
-from iolab.statements.drop_reasons import DropReason, WireBehind
+from iolab.messages.caveats import Caveat, ReasonOfOthers
+from iolab.messages.drop_reasons import DropReason, WireBehind
+from iolab.results.balance import Drop
 from iolab.trial.counters.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL, RX_DROPPED
 
 FIT_RATIO = 0.03
@@ -44,7 +44,7 @@ class Named:
     """The kernel's name."""
     frames: int
     """How many."""
-    doubt: Doubt | None = None
+    doubt: Caveat | None = None
     """Why it is not certain; None: it is."""
 
 

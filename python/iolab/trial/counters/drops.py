@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from iolab.record.balance import Drop
-from iolab.statements.drop_reasons import (
+from iolab.messages.drop_reasons import (
     ByFilter,
     ByImpairment,
     ByRule,
@@ -23,7 +22,8 @@ from iolab.statements.drop_reasons import (
     WireBehind,
     WireFull,
 )
-from iolab.statements.places import AtReceiver, OnTheWay, Place
+from iolab.messages.places import AtReceiver, OnTheWay, Place
+from iolab.results.balance import Drop
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = RingFull(), NoBuffer(), ByRule(), InQdisc(), InBacklog()
 FILTER, DAMAGED, LATE, SOCKET = ByFilter(), Damaged(), Late(), SocketFull()

@@ -6,19 +6,19 @@ What its threads did on their parent says it; of a guest that is itself set up w
 from collections.abc import Sequence
 
 from iolab.experiment.port_ref import PortRef
-from iolab.record.balance import Drop
-from iolab.record.search import LoadResult
-from iolab.record.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
-from iolab.statements.clauses import (
-    Clause,
+from iolab.messages.drop_reasons import DropReason, LostBetween, NeverRead, RingFull
+from iolab.messages.evidence import (
+    Evidence,
     GuestIdle,
     GuestThreadMoved,
     GuestThreadPolls,
     GuestThreadRan,
     GuestWaited,
 )
-from iolab.statements.drop_reasons import DropReason, LostBetween, NeverRead, RingFull
-from iolab.statements.places import AtMachineCpu, AtPort, InMachineKernel, Place
+from iolab.messages.places import AtMachineCpu, AtPort, InMachineKernel, Place
+from iolab.results.balance import Drop
+from iolab.results.search import LoadResult
+from iolab.results.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.cpu_waits import WAITING_RATIO, Starved, starved
 from iolab.trial.counters.drops import OVERRUNS, QDISC, leading
 
@@ -31,7 +31,7 @@ STOPPED_RATIO = 0.001
 def guest_verdict(
     result: LoadResult,
     worst: Drop,
-    lost: Clause,
+    lost: Evidence,
     cpus: Sequence[CpuUse],
     threads: Sequence[Thread],
 ) -> Verdict | None:
@@ -60,7 +60,7 @@ def guest_verdict(
     return Verdict(Limit.HOP, (lost, waited), worst.place)
 
 
-def _ran(machine: str, busiest: Thread, cpus: Sequence[CpuUse]) -> Clause:
+def _ran(machine: str, busiest: Thread, cpus: Sequence[CpuUse]) -> Evidence:
     """Return for how much of the time the busiest thread of a guest ran."""
     beside = [cpu for cpu in cpus if cpu.kernel == busiest.kernel]
     idle_ratio = sum(1 - cpu.busy_ratio for cpu in beside) / len(beside) if beside else 0.0

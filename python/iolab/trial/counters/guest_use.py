@@ -10,7 +10,7 @@ from itertools import count
 
 from iolab.agent.messages import Reading, ThreadTimes
 from iolab.lab.kernels import HERE
-from iolab.record.verdict import GUEST, SENDERS, Thread
+from iolab.results.verdict import GUEST, SENDERS, Thread
 from iolab.trial.counters.cpu_use import run_and_wait, threads_read
 from iolab.trial.lab_access import GuestPlace
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from iolab.experiment.experiment import Lab
 from iolab.experiment.shapes import Shape, ShapeClass
 from iolab.lab.packets.placement import Way
-from iolab.record.balance import Drop
-from iolab.record.load import Shaper
-from iolab.record.search import LoadResult
-from iolab.statements.clauses import Clause, ShaperPassed, UnknownShaperPassed
-from iolab.statements.doubts import Doubt, ShaperSuspected, ShaperUnknown
-from iolab.statements.places import AtPort
+from iolab.messages.caveats import Caveat, ShaperSuspected, ShaperUnknown
+from iolab.messages.evidence import Evidence, ShaperPassed, UnknownShaperPassed
+from iolab.messages.places import AtPort
+from iolab.results.balance import Drop
+from iolab.results.load import Shaper
+from iolab.results.search import LoadResult
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drops import OVERRUNS, QDISC
 from iolab.trial.search.steady import LEAST_RATIO
@@ -85,9 +85,9 @@ class Suspect:
 
     shaper: Shaper
     """Which."""
-    seen: Clause
+    seen: Evidence
     """What its counters show."""
-    doubt: Doubt | None = None
+    doubt: Caveat | None = None
     """Why it is not certain; None: it is."""
 
 
@@ -175,7 +175,7 @@ def _limited_ratio(result: LoadResult) -> float:
     return max(result.steady.share_ratio, LEAST_RATIO)
 
 
-def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -> Doubt | None:
+def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -> Caveat | None:
     """Return that a shaper of unknown rate held frames back behind where they were lost; None: none did."""
     for shaper in found:
         seldom = shaper.held_back < LEAST_HELD_RATIO * shaper.passed_frames

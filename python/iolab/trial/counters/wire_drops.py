@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from iolab.record.balance import Drop
-from iolab.statements.drop_reasons import (
+from iolab.messages.drop_reasons import (
     ByCodel,
     ByLoss,
     ByLossBursts,
@@ -17,7 +16,8 @@ from iolab.statements.drop_reasons import (
     WireBehind,
     WireFull,
 )
-from iolab.statements.places import OnWire
+from iolab.messages.places import OnWire
+from iolab.results.balance import Drop
 from iolab.trial.counters.differences import Counted
 
 LOST_BY: Mapping[str, DropReason] = {

@@ -8,7 +8,7 @@ from iolab.experiment.machines import Disk
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel
 from iolab.lab.volumes.places import holder_of, in_memory, volume_path
-from iolab.statements.disks import DiskUsed
+from iolab.messages.disks import DiskUsed
 from iolab.trial.disk.layers import of_block_layer
 from iolab.trial.disk.ledger import Counted, between
 from iolab.trial.lab_access import Site

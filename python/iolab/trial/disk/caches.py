@@ -14,13 +14,13 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, volume_path
-from iolab.statements.disks import (
+from iolab.messages.disks import (
     CacheLayer,
     FlushNotKept,
     ProgramCache,
     VolumeCache,
 )
-from iolab.statements.warnings import CacheUnknown
+from iolab.messages.warnings import CacheUnknown
 from iolab.trial.disk.disk_programs import definition_of, row_of
 from iolab.trial.disk.memory_limit import memory_of
 from iolab.trial.disk.own import OwnReport, Residency

@@ -6,8 +6,8 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import FOLDER, door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.scripts import SHOW_BACKING
-from iolab.statements.failures import Failure
-from iolab.statements.storage import (
+from iolab.messages.failures import Failure
+from iolab.messages.storage import (
     DiskDataWrong,
     DiskDetached,
     DiskIoFailed,

@@ -13,10 +13,10 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path
-from iolab.record.series import Series
-from iolab.record.trial import CommandRecord
-from iolab.statements.disks import JobKeysReplaced, SectionLoadShort
-from iolab.statements.warnings import DiskLoadShort, DiskUnsteady, Warning
+from iolab.messages.disks import JobKeysReplaced, SectionLoadShort
+from iolab.messages.warnings import DiskLoadShort, DiskUnsteady, TrialWarning
+from iolab.results.series import Series
+from iolab.results.trial import CommandRecord
 from iolab.trial.disk.caches import device_proved
 from iolab.trial.disk.disk_programs import FIO, size_of, times_as_hdparm
 from iolab.trial.disk.figures import DiskFigure
@@ -266,8 +266,8 @@ def _rates(rounds: Sequence[Round]) -> list[float]:
     return [sum(one.per_s for one in each.done) for each in rounds]
 
 
-def _warnings(measure: DiskMeasure, rounds: Sequence[Round]) -> tuple[Warning, ...]:
-    found: list[Warning] = []
+def _warnings(measure: DiskMeasure, rounds: Sequence[Round]) -> tuple[TrialWarning, ...]:
+    found: list[TrialWarning] = []
     if measure.profile == "steady-state":
         seen = steadiness(_rates(rounds))
         if seen is not None and not seen.reached:
@@ -277,7 +277,7 @@ def _warnings(measure: DiskMeasure, rounds: Sequence[Round]) -> tuple[Warning, .
     return (*found, *_short_loads(measure, rounds))
 
 
-def _short_loads(measure: DiskMeasure, rounds: Sequence[Round]) -> Iterator[Warning]:
+def _short_loads(measure: DiskMeasure, rounds: Sequence[Round]) -> Iterator[TrialWarning]:
     """Give where fewer reads and writes were begun than were offered, by the measure or by a section of a job file."""
     offered = of_fio(measure).offered
     if offered is not None and not times_as_hdparm(measure):

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Series, series
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Series, series
 from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, DiskLatency
 from iolab.trial.disk.fio_jobs import Job, JobSection
 from iolab.units import NS_PER_MS

@@ -14,8 +14,8 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.resources import serial_of
-from iolab.record.metric import Metric
-from iolab.statements.disks import AcknowledgedLost
+from iolab.messages.disks import AcknowledgedLost
+from iolab.results.metric import Metric
 from iolab.trial.disk.own import Verified, own_figures, parse_own
 from iolab.trial.disk.programs import own_program
 from iolab.trial.disk.ran import Ran, recorded, run_to_end

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iolab.agent.messages import Json
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
-from iolab.statements.disks import LedgerOpen, ReadFromMemory, SectionLedgerOpen
+from iolab.messages.disks import LedgerOpen, ReadFromMemory, SectionLedgerOpen
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.disk.figures import DiskFigure
 
 LayerName = Literal["program", "device", "hypervisor", "network", "target"]

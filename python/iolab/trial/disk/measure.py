@@ -13,13 +13,13 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of
-from iolab.record.in_effect import Effect
-from iolab.record.metric import Metrics
-from iolab.statements.disks import (
+from iolab.messages.disks import (
     LessConfined,
     ProgramCache,
 )
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.in_effect import Effect
+from iolab.results.metric import Metrics
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.causes import IN_ENGLISH, cause_of
@@ -54,11 +54,11 @@ from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
 from iolab.trial.failed import Failed, LabUnusable
 from iolab.trial.in_effect import InEffect, read_in_effect
+from iolab.trial.interference.disturbed import disturbed
+from iolab.trial.interference.look import work_done
+from iolab.trial.interference.work import Work
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
-from iolab.trial.other_work.disturbed import disturbed
-from iolab.trial.other_work.look import work_done
-from iolab.trial.other_work.work import Work
 
 PRESENT, ABSENT = "on", "none"
 """Whether a wall is there, as it is shown."""
@@ -214,7 +214,7 @@ def less_confined(measure: DiskMeasure, walls: Walls | None) -> tuple[LessConfin
     return (LessConfined(program=measure.program, machine=measure.on, lacking=lacking),) if lacking else ()
 
 
-def _open(ran: Ran, compared: Sequence[Step]) -> tuple[Warning, ...]:
+def _open(ran: Ran, compared: Sequence[Step]) -> tuple[TrialWarning, ...]:
     """Return what no cause explains: of each run of a job file by itself, where it has several."""
     return section_warnings(ran.ledgers) if ran.ledgers else ledger_warnings(compared)
 

@@ -8,7 +8,7 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
-from iolab.statements.disks import MemoryNotLimited, PhasesTooShort
+from iolab.messages.disks import MemoryNotLimited, PhasesTooShort
 from iolab.trial.disk.caches import program_proved
 from iolab.trial.disk.disk_programs import row_of, runs_own, size_of
 from iolab.trial.disk.figures import DiskFigure

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from iolab.agent.client import Agent
 from iolab.agent.messages import CommandResult, Json, Walls
 from iolab.frozen import frozen
-from iolab.record.metric import Metric
-from iolab.record.series import Series
-from iolab.record.trial import CommandRecord
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.metric import Metric
+from iolab.results.series import Series
+from iolab.results.trial import CommandRecord
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.ledger import Ledger
 
@@ -44,7 +44,7 @@ class Ran:
     """What the program that measured was limited by."""
     said: Mapping[str, Json]
     """What it was asked and what it printed, whole."""
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[TrialWarning, ...] = ()
     """What to know about the figures."""
     metrics: tuple[Metric, ...] = ()
     """What it gave beside its phases."""

@@ -17,8 +17,8 @@ from iolab.experiment.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import node_of
-from iolab.statements.programs import DiskStandsStill, ProgramTooLong
-from iolab.statements.storage import (
+from iolab.messages.programs import DiskStandsStill, ProgramTooLong
+from iolab.messages.storage import (
     DiskServer,
     DiskServerFailed,
     DiskServerSilent,

@@ -9,8 +9,8 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import initiator_of, offer_command, target_name
 from iolab.lab.volumes.kernel_scripts import SHOW_NEGOTIATED
 from iolab.lab.volumes.places import holder_of
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 

@@ -6,11 +6,11 @@ from itertools import groupby
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
-from iolab.record.verdict import Limit, Verdict
-from iolab.statements.clauses import Clause, ThreadRan
-from iolab.statements.disks import AtDisk, BytesThrottled, DepthHeld, OperationsOffered, OperationsThrottled
-from iolab.statements.places import AtMachine, AtPort
-from iolab.statements.streams import LineFull
+from iolab.messages.disks import AtDisk, BytesThrottled, DepthHeld, OperationsOffered, OperationsThrottled
+from iolab.messages.evidence import Evidence, ThreadRan
+from iolab.messages.places import AtMachine, AtPort
+from iolab.messages.streams import LineFull
+from iolab.results.verdict import Limit, Verdict
 from iolab.trial.disk.disk_programs import times_as_hdparm
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.workers import BUSY_RATIO, Busy
@@ -122,7 +122,7 @@ def _line(line: Line | None) -> Verdict | None:
 def _depth(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
     """Most of the time was spent with fewer reads and writes under way than gave more in the same trial."""
     groups = list(_together(figures))
-    found: list[tuple[Clause, int]] = []
+    found: list[tuple[Evidence, int]] = []
     for group in groups:
         depth, own_per_s = group[0].depth or 1, _group_per_s(group)
         deeper = [
@@ -176,13 +176,13 @@ def _mix(figure: DiskFigure) -> tuple[object, ...]:
     return name, figure.block_bytes, figure.depth
 
 
-def _throttled(disk: Disk, group: Sequence[DiskFigure]) -> Iterable[Clause]:
+def _throttled(disk: Disk, group: Sequence[DiskFigure]) -> Iterable[Evidence]:
     """Give the limit that a phase was at; of two the one that it came nearer to."""
     if disk.throttle is None:
         return
     took_ns, name = figures_ns(group), group[0].section or group[0].phase
     moved, done = sum(one.bytes for one in group), sum(one.operations for one in group)
-    shares: list[tuple[float, Clause]] = []
+    shares: list[tuple[float, Evidence]] = []
     if disk.throttle.bytes is not None:
         share = _per_s(moved, took_ns) / disk.throttle.bytes
         shares.append((share, BytesThrottled(phase=name, passed_ratio=share, most_bytes=disk.throttle.bytes)))
@@ -194,7 +194,7 @@ def _throttled(disk: Disk, group: Sequence[DiskFigure]) -> Iterable[Clause]:
         yield max(shares, key=_share)[1]
 
 
-def _share(one: tuple[float, Clause]) -> float:
+def _share(one: tuple[float, Evidence]) -> float:
     return one[0]
 
 

@@ -11,11 +11,11 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.instruments import Capture, CaptureFilter
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import Port, Topology
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
-from iolab.statements.failures import CaptureFailed
-from iolab.statements.on_wire import CaptureLost, CaptureOverwrote
-from iolab.statements.warnings import Warning
+from iolab.messages.capture_warnings import CaptureLost, CaptureOverwrote
+from iolab.messages.failures import CaptureFailed
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
@@ -125,7 +125,7 @@ def _metrics(port: Port, seen: Captured) -> Iterator[Metric]:
     yield Metric("capture_overwritten_frames", "count", seen.overwritten_frames, about)
 
 
-def _warnings(port: Port, seen: Captured) -> Iterator[Warning]:
+def _warnings(port: Port, seen: Captured) -> Iterator[TrialWarning]:
     if seen.lost_frames:
         yield CaptureLost(at=port.ref, lost_frames=seen.lost_frames, kept_frames=seen.kept_frames)
     if seen.overwritten_frames:

@@ -15,16 +15,16 @@ from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
 from iolab.agent.messages import Json
 from iolab.errors import IolabError, TrialFailed
-from iolab.parts.guard import class_of, place_of, words_of
-from iolab.parts.rows import OWN
-from iolab.record.metric import Metric, Metrics
-from iolab.statements.failures import FiguresTwice, OwnDefect, PartBroke
-from iolab.statements.warnings import Warning
+from iolab.messages.failures import FiguresTwice, OwnDefect, PartBroke
+from iolab.messages.warnings import TrialWarning
+from iolab.registry.guard import class_of, place_of, words_of
+from iolab.registry.rows import OWN
+from iolab.results.metric import Metric, Metrics
 from iolab.trial.failed import Failed
 from iolab.trial.measurement import Concluded, Measured, Readings
 
 if TYPE_CHECKING:
-    from iolab.record.series import Series  # loads numpy
+    from iolab.results.series import Series  # loads numpy
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Seen:
 
     metrics: tuple[Metric, ...] = ()
     """They stand among the measure's own."""
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[TrialWarning, ...] = ()
     """What to know about the trial."""
     series: "tuple[Series, ...]" = ()
     """Quantities over the time of the trial."""

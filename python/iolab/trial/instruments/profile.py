@@ -8,11 +8,9 @@ from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
 from iolab.agent.messages import FolderMade, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.instruments import Profile
-from iolab.lab.needs.profiles import profiled_kernels
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
-from iolab.statements.computers import computer
-from iolab.statements.profiles import (
+from iolab.lab.requirements.profiles import profiled_kernels
+from iolab.messages.hosts import computer
+from iolab.messages.profiles import (
     LocksUnseen,
     ProfileCostly,
     ProfileCut,
@@ -20,7 +18,9 @@ from iolab.statements.profiles import (
     ProfileHidden,
     ProfileLost,
 )
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.stacks import (
@@ -82,7 +82,7 @@ class KernelProfiles:
         ended = [(place, self._ended(place, self._name)) for place in self._places]
         waits = [(p, self._ended(p, self._locks)) for p in self._places] if self._asked.locks == "on" else []
         metrics: list[Metric] = []
-        warnings: list[Warning] = []
+        warnings: list[TrialWarning] = []
         files: dict[str, bytes] = {}
         for place, process in ended:
             text = self._read(place, FOLD)
@@ -144,7 +144,7 @@ def _metrics(kernel: str, text: str, process: ProcessEnded, asked: Profile) -> I
     yield Metric("profiler_cpu_ratio", "ratio", _cost(process), Dimensions(machine=kernel or None))
 
 
-def _warnings(kernel: str, text: str, process: ProcessEnded) -> Iterator[Warning]:
+def _warnings(kernel: str, text: str, process: ProcessEnded) -> Iterator[TrialWarning]:
     found = stacks_in(text)
     if found.lost:
         yield ProfileLost(host=computer(kernel), lost_samples=found.lost, kept_samples=found.samples)

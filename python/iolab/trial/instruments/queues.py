@@ -12,9 +12,9 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
 from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
-from iolab.statements.warnings import QueuesUneven, Warning
+from iolab.messages.warnings import QueuesUneven, TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
 
@@ -114,7 +114,7 @@ def frames_by_queue(text: str) -> dict[int, int]:
 def shares(before: Counted, after: Counted) -> Seen:
     """Return each queue's share of what its card received, and what to know about that."""
     metrics: list[Metric] = []
-    warnings: list[Warning] = []
+    warnings: list[TrialWarning] = []
     for ref, counts in after.items():
         took = {number: count - before.get(ref, {}).get(number, 0) for number, count in counts.items()}
         total = sum(took.values())
@@ -126,7 +126,7 @@ def shares(before: Counted, after: Counted) -> Seen:
     return Seen(tuple(metrics), tuple(warnings))
 
 
-def _uneven(ref: str, took: Mapping[int, int]) -> Iterator[Warning]:
+def _uneven(ref: str, took: Mapping[int, int]) -> Iterator[TrialWarning]:
     total, even = sum(took.values()), sum(took.values()) / len(took)
     idle = [number for number, frames in took.items() if frames < EVEN_RATIO * even]
     if idle:

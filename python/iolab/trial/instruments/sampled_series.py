@@ -11,8 +11,8 @@ from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
 from iolab.agent.port_counters import InterfaceCounters, QdiscCounters
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Series, series
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Series, series
 from iolab.trial.counters.cpu_use import CLASSES
 
 IDLE = frozenset({"idle_ns", "iowait_ns"})

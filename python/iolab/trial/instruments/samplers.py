@@ -9,8 +9,8 @@ from iolab.agent.messages import Json, Observation, Reading
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
-from iolab.statements.computers import computer
-from iolab.statements.warnings import ReadingsDropped
+from iolab.messages.hosts import computer
+from iolab.messages.warnings import ReadingsDropped
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.sampled_series import sampled
 from iolab.trial.lab_access import Site

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 
 MOST_FUNCTIONS = 10
 """Of a kernel, that are figures; the file beside the samples has all."""

@@ -17,11 +17,7 @@ from iolab.agent.watch import (
     WatchWindows,
 )
 from iolab.experiment.instruments import Watch
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
-from iolab.record.series import Over, Series, Values
-from iolab.record.series import series as series_over_time
-from iolab.statements.on_wire import (
+from iolab.messages.capture_warnings import (
     WatchBeforeQueue,
     WatchByPackets,
     WatchDisagrees,
@@ -30,7 +26,11 @@ from iolab.statements.on_wire import (
     WatchUnstamped,
     WindowsLeftOut,
 )
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
+from iolab.results.series import Over, Series, Values
+from iolab.results.series import series as series_over_time
 from iolab.trial.histograms import quantile
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.windows import Unpacked, unpack
@@ -63,7 +63,7 @@ def watched(
 ) -> Seen:
     """Return what the points of one kernel come to."""
     metrics: list[Metric] = []
-    warnings: list[Warning] = []
+    warnings: list[TrialWarning] = []
     series: list[Series] = []
     for place, (point, seen) in enumerate(zip(points, found.points, strict=True)):
         metrics += _metrics(point.about, seen)
@@ -275,7 +275,7 @@ def _jain(rates: Sequence[Values]) -> float | None:
     return float(np.mean(total[busy] ** 2 / (len(rates) * squares[busy])))
 
 
-def _warnings(point: Point, seen: WatchedPoint, started: WatchStarted) -> Iterator[Warning]:
+def _warnings(point: Point, seen: WatchedPoint, started: WatchStarted) -> Iterator[TrialWarning]:
     place = point.about.direction or ""
     if point.before_queue:
         yield WatchBeforeQueue(at=place)
@@ -306,7 +306,7 @@ def _agree(octets: int, frames: int, counted: WatchCounted) -> bool:
     return max(fewest, 0) <= min(most, frames)
 
 
-def _disagreement(place: str, seen: WatchedPoint) -> Iterator[Warning]:
+def _disagreement(place: str, seen: WatchedPoint) -> Iterator[TrialWarning]:
     """Yield what differs from the interface's counters: these count super-frames as one, or as what they stand for."""
     windows = seen.windows[0]
     bytes_on_line, frames_on_line = windows.bytes + seen.lost_bytes, windows.frames + seen.lost_frames

@@ -12,14 +12,14 @@ from iolab.agent.client import Agent
 from iolab.agent.wires import WayCounts, WireCarried, WireCounts
 from iolab.lab.links.link_topology import home_of, is_ours, is_paced
 from iolab.lab.links.wires import wire_id
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
-from iolab.statements.on_wire import (
+from iolab.messages.capture_warnings import (
     PacerSlipped,
     WireLate,
     WireWeakened,
 )
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
 
@@ -118,7 +118,7 @@ def draw_seed(seed: int, block: int, link: str, written: int) -> int:
 def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) -> Seen:
     """Return the share of the frames of each way that left late, and what to know about that."""
     metrics: list[Metric] = []
-    warnings: list[Warning] = []
+    warnings: list[TrialWarning] = []
     for link in links:
         warnings.extend(_lacking(link, after[link.name].carried))
         for about, way in _ways(link, before[link.name], after[link.name]):
@@ -147,7 +147,7 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
     return Seen(tuple(metrics), tuple(warnings))
 
 
-def _lacking(wire: WireLink, carried: WireCarried) -> Iterator[Warning]:
+def _lacking(wire: WireLink, carried: WireCarried) -> Iterator[TrialWarning]:
     """Yield what a wire has not that it was to have; where it spaces nothing, a CPU apart only makes it faster."""
     link = wire.name
     if carried.not_apart is not None and wire.paced:

@@ -10,9 +10,8 @@ from itertools import pairwise
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.packets.placement import Way
-from iolab.record.balance import Balance, Drop
-from iolab.statements.doubts import QueueShowsFewer
-from iolab.statements.drop_reasons import (
+from iolab.messages.caveats import QueueShowsFewer
+from iolab.messages.drop_reasons import (
     ByImpairment,
     DropReason,
     KernelDropped,
@@ -21,7 +20,8 @@ from iolab.statements.drop_reasons import (
     NotPassedOn,
     NotPassedOnFor,
 )
-from iolab.statements.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InKernel, InMachineKernel, Place
+from iolab.messages.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InKernel, InMachineKernel, Place
+from iolab.results.balance import Balance, Drop
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drop_reasons import GIVEN, Named, beyond, explain, share_out, without_copies
 from iolab.trial.counters.drops import (

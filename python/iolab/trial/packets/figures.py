@@ -6,14 +6,8 @@ from statistics import fmean
 from iolab.lab.packets.frames import sizes_of
 from iolab.lab.packets.placement import Way
 from iolab.lab.packets.replays import sent_of
-from iolab.record.balance import Drop
-from iolab.record.dimensions import Dimensions
-from iolab.record.load import LoadRecord
-from iolab.record.metric import Metric
-from iolab.record.packets import FrameSize, NapiThread, PacketTrial, Placed, PortUse, SearchRecord
-from iolab.record.verdict import GUEST, KERNEL, Limit, Thread
-from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback, Sharing, ThreadsUnplaced
-from iolab.statements.warnings import (
+from iolab.messages.instrument import NoThreadOfItsOwn, PathFallback, Sharing, ThreadsUnplaced
+from iolab.messages.warnings import (
     CpuShared,
     DamagedFrames,
     FramesLeftOut,
@@ -29,10 +23,16 @@ from iolab.statements.warnings import (
     SlowerPath,
     SlowPort,
     TimesWentBack,
+    TrialWarning,
     UnexplainedFrames,
     Unstamped,
-    Warning,
 )
+from iolab.results.balance import Drop
+from iolab.results.dimensions import Dimensions
+from iolab.results.load import LoadRecord
+from iolab.results.metric import Metric
+from iolab.results.packets import FrameSize, NapiThread, PacketTrial, Placed, PortUse, SearchRecord
+from iolab.results.verdict import GUEST, KERNEL, Limit, Thread
 from iolab.trial.counters.drops import DAMAGED
 from iolab.trial.counters.shapers import bypassed
 from iolab.trial.packets.kept_waiting import kept_waiting
@@ -113,9 +113,9 @@ def balance_metrics(records: Sequence[LoadRecord]) -> tuple[Metric, ...]:
     )
 
 
-def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
+def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[TrialWarning, ...]:
     """Return what the reader must know of the instrument, whatever was measured."""
-    found: list[Warning] = []
+    found: list[TrialWarning] = []
     assert bench.site.placement is not None
     shared = _shared(bench)
     if shared:
@@ -140,7 +140,7 @@ def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Wa
     )
 
 
-def _of_recording(bench: LoadBench, records: Sequence[LoadRecord]) -> Iterable[Warning]:
+def _of_recording(bench: LoadBench, records: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
     """Yield what was not sent of a recording as it was recorded."""
     replay = bench.measure.replay
     if replay is None:
@@ -155,13 +155,13 @@ def _of_recording(bench: LoadBench, records: Sequence[LoadRecord]) -> Iterable[W
         yield RecordingEnded(sent_frames=all_frames, loops=replay.loops)
 
 
-def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
+def fallen_short(records: Sequence[LoadRecord]) -> tuple[TrialWarning, ...]:
     """Return where a load that was asked for was not offered, or its latency is in part the instrument's.
 
     Loads of a search are its own business: it asks for more than there is, and judges each.
     """
     asked = [record for record in records if record.purpose != "search"]
-    found: list[Warning] = []
+    found: list[TrialWarning] = []
     short = [record for record in asked if _missing_ratio(record) > SHORT_RATIO]
     if short:
         worst = max(short, key=_missing_ratio)
@@ -191,7 +191,7 @@ def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
     return (*found, *_kept_waiting(asked))
 
 
-def _kept_waiting(asked: Sequence[LoadRecord]) -> Iterable[Warning]:
+def _kept_waiting(asked: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
     """Yield that programs waited for a sender's CPU, of the load with the longest tail."""
     kept = [(one.latency.p99, seen) for one in asked if one.latency and (seen := kept_waiting(one))]
     if kept:
@@ -214,7 +214,7 @@ def _missing_ratio(record: LoadRecord) -> float:
     return max(0.0, asked_frames - result.offered_frames - record.directions) / max(1.0, asked_frames)
 
 
-def _of_others(records: Sequence[LoadRecord]) -> Iterable[Warning]:
+def _of_others(records: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
     """Yield what devices and other traffic did to frames, beside losing them."""
     damaged = [drop.frames for record in records for drop in _drops(record) if drop.reason == DAMAGED]
     if damaged:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iolab.agent.traffic import ReceiverReport
-from iolab.record.search import LoadResult
+from iolab.results.search import LoadResult
 
 CHANCE = 1e-6
 """How likely it may at most be that a flow lost everything by the loss that all flows have."""

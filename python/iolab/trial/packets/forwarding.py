@@ -8,13 +8,7 @@ from pkgutil import resolve_name
 
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
-from iolab.parts.searches import SEARCHES
-from iolab.record.load import LoadRecord
-from iolab.record.metric import FRAME_RATE, Metric, Metrics
-from iolab.record.packets import SearchRecord
-from iolab.record.search import Found, Goal, StopReason
-from iolab.record.verdict import Limit
-from iolab.statements.warnings import (
+from iolab.messages.warnings import (
     GeneratorLimited,
     More,
     MoreByLiveFrames,
@@ -22,8 +16,14 @@ from iolab.statements.warnings import (
     QueueTookUp,
     SearchCutShort,
     SearchDisturbed,
-    Warning,
+    TrialWarning,
 )
+from iolab.registry.searches import SEARCHES
+from iolab.results.load import LoadRecord
+from iolab.results.metric import FRAME_RATE, Metric, Metrics
+from iolab.results.packets import SearchRecord
+from iolab.results.search import Found, Goal, StopReason
+from iolab.results.verdict import Limit
 from iolab.trial.lab_access import Ceilings, Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (
@@ -260,14 +260,14 @@ def found_limit(found: Found, records: Sequence[LoadRecord]) -> str:
     return Limit.RECEIVER.value if 2 * len(own) > len(near) else ""
 
 
-def _warnings(found: Found, ceilings: Ceilings, directions: int) -> tuple[Warning, ...]:
+def _warnings(found: Found, ceilings: Ceilings, directions: int) -> tuple[TrialWarning, ...]:
     ended = (*_taken_up(found, directions), *_ended(found, ceilings))
     if not found.disturbed_loads:
         return ended
     return (*ended, SearchDisturbed(loads=found.disturbed_loads))
 
 
-def _taken_up(found: Found, directions: int) -> tuple[Warning, ...]:
+def _taken_up(found: Found, directions: int) -> tuple[TrialWarning, ...]:
     """Return that the found rate is more than the device sustains, with what it sustains, all directions together."""
     if not found.taken_up or found.sustained_fps is None:
         return ()
@@ -277,7 +277,7 @@ def _taken_up(found: Found, directions: int) -> tuple[Warning, ...]:
     return (QueueTookUp(sustained_fps=sustained_fps, burst_frames=round(burst_frames)),)
 
 
-def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
+def _ended(found: Found, ceilings: Ceilings) -> tuple[TrialWarning, ...]:
     """Return what the end of a search means for its rate."""
     match found.reason:
         case StopReason.NARROW:

@@ -8,14 +8,14 @@ makes its verdict doubtful. Here the two are put together.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from iolab.record.load import LoadRecord
-from iolab.record.verdict import GUEST, KERNEL, Limit
-from iolab.statements.beside import CpusIdle, CpusTaken, ProgramsWaited
-from iolab.statements.clauses import Clause, ThreadWaited
-from iolab.statements.computers import computer
-from iolab.statements.doubts import OthersOnCpu
-from iolab.trial.other_work.disturbed import IDLE_RATIO
-from iolab.trial.other_work.work import Work, beside
+from iolab.messages.caveats import OthersOnCpu
+from iolab.messages.evidence import Evidence, ThreadWaited
+from iolab.messages.hosts import computer
+from iolab.messages.interference import CpusIdle, CpusTaken, ProgramsWaited
+from iolab.results.load import LoadRecord
+from iolab.results.verdict import GUEST, KERNEL, Limit
+from iolab.trial.interference.disturbed import IDLE_RATIO
+from iolab.trial.interference.work import Work, beside
 from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO
 
 DEVICE_ROLES = frozenset({"device", GUEST, KERNEL})
@@ -38,7 +38,7 @@ def _taken(kernel: str, before: Work, after: Work, records: Sequence[LoadRecord]
     others = beside(before, after)
     if others.cpus < STRANGERS_CPUS:
         return
-    seen: list[Clause] = []
+    seen: list[Evidence] = []
     if (waited := wait_ratio(kernel, records)) >= TAKEN_RATIO:
         seen.append(ProgramsWaited(wait_ratio=waited))
     if others.idle_ratio < IDLE_RATIO:

@@ -6,8 +6,8 @@ milliseconds. Nothing was lost then, and no thread of the instrument was held up
 
 from dataclasses import dataclass
 
-from iolab.record.load import LoadRecord
-from iolab.record.verdict import SENDERS, Thread
+from iolab.results.load import LoadRecord
+from iolab.results.verdict import SENDERS, Thread
 
 AWAKE_RATIO = 0.5
 """A sender that has its CPU for so much of the time keeps others from it [ratio]."""

@@ -2,7 +2,7 @@
 
 from iolab.experiment.measures import Latency
 from iolab.lab.packets.frames import given_fps
-from iolab.record.metric import FRAME_RATE, Metric, Metrics
+from iolab.results.metric import FRAME_RATE, Metric, Metrics
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (

@@ -24,12 +24,7 @@ from iolab.lab.packets.frames import mean_bytes, sizes_of, vlans_of
 from iolab.lab.packets.placement import Way, next_hop, ways
 from iolab.lab.packets.replays import sent_of
 from iolab.lab.readback.values import Interface, value_shown
-from iolab.record.load import LoadRecord
-from iolab.record.search import LoadResult
-from iolab.record.verdict import SENDERS, Thread
-from iolab.statements.beside import CpusTaken
-from iolab.statements.computers import computer
-from iolab.statements.failures import (
+from iolab.messages.failures import (
     AddressNotShown,
     AddressUnknown,
     CountersWentBack,
@@ -39,22 +34,27 @@ from iolab.statements.failures import (
     TwoClocks,
     Unarranged,
 )
+from iolab.messages.hosts import computer
+from iolab.messages.interference import CpusTaken
+from iolab.results.load import LoadRecord
+from iolab.results.search import LoadResult
+from iolab.results.verdict import SENDERS, Thread
 from iolab.trial.counters.cpu_use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.counters.differences import Snapshot, drop_reasons
 from iolab.trial.counters.shapers import credit_bytes, shapers
 from iolab.trial.failed import Failed
 from iolab.trial.histograms import merged, summary
+from iolab.trial.interference.look import work_done
+from iolab.trial.interference.work import Work
 from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
 from iolab.trial.measurement import TrialFailed
-from iolab.trial.other_work.look import work_done
-from iolab.trial.other_work.work import Work
 from iolab.trial.packets.balance import balances, foreign_frames, offered_frames
 from iolab.trial.packets.flow_losses import dead_flows
 from iolab.trial.packets.interference import interference
 from iolab.trial.packets.requests import SET, open_params, run_params
 from iolab.trial.packets.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.packets.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
-from iolab.trial.packets.verdict import Evidence, judge
+from iolab.trial.packets.verdict import LoadReadings, judge
 from iolab.trial.search.steady import Parts, find_steady
 from iolab.trial.search.types import LoadTrial
 
@@ -162,7 +162,7 @@ class LoadBench:
         stolen_ns = steal_ns(before.reading, after.reading)
         result = _result(trial, ran, before, after, stolen_ns)
         wires, cpus = self._counters.wires, cpu_uses(before.reading, after.reading)
-        seen = Evidence(
+        seen = LoadReadings(
             balances=balances(wires, ran, counted, self._copied()),
             cpus=(*cpus, *other_cpus(before, after)),
             threads=threads,

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 from iolab.experiment.measures import LoadCurve
 from iolab.lab.packets.frames import fps_of, line_fps
-from iolab.record.dimensions import Dimensions
-from iolab.record.load import LoadRecord
-from iolab.record.metric import FRAME_RATE, Metric, Metrics
-from iolab.record.packets import SearchRecord
-from iolab.record.verdict import Limit
-from iolab.statements.failures import NothingForwarded
-from iolab.statements.warnings import (
+from iolab.messages.failures import NothingForwarded
+from iolab.messages.warnings import (
     SearchCutShort,
     StepsAboveLine,
-    Warning,
+    TrialWarning,
 )
+from iolab.results.dimensions import Dimensions
+from iolab.results.load import LoadRecord
+from iolab.results.metric import FRAME_RATE, Metric, Metrics
+from iolab.results.packets import SearchRecord
+from iolab.results.verdict import Limit
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
@@ -44,7 +44,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
         found: list[LoadRecord] = []
         searched: SearchRecord | None = None
         limit = ""
-        notes: tuple[Warning, ...] = ()
+        notes: tuple[TrialWarning, ...] = ()
         if measure.rate is not None:
             rate_fps = fps_of(measure.rate, measure, "rate")
         else:
@@ -115,7 +115,7 @@ def _step(record: LoadRecord) -> tuple[Metric, ...]:
     )
 
 
-def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[Warning, ...]:
+def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[TrialWarning, ...]:
     line = line_fps(measure)
     beyond = [share for share in measure.steps if line is not None and rate_fps * share > line]
     if not beyond:

@@ -18,8 +18,7 @@ from iolab.agent.traffic import Histogram
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
-from iolab.record.packets import Choice, Tried
-from iolab.statements.instrument import (
+from iolab.messages.instrument import (
     ByCalibration,
     LiveFramesFail,
     LiveFramesVanish,
@@ -29,6 +28,7 @@ from iolab.statements.instrument import (
     PathRates,
     PathsUncompared,
 )
+from iolab.results.packets import Choice, Tried
 from iolab.trial.failed import failure_of
 from iolab.trial.histograms import quantile
 from iolab.trial.lab_access import LIVE, LIVE_BYTES, Calibration, Site

@@ -17,7 +17,7 @@ from iolab.lab.links.wires import wire_id
 from iolab.lab.packets.interfaces import interfaces_passed, name_of
 from iolab.lab.packets.placement import Way
 from iolab.lab.packets.resources import device_id
-from iolab.record.verdict import SENDERS, CpuUse, Thread
+from iolab.results.verdict import SENDERS, CpuUse, Thread
 from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.counters.differences import Counted, Port, Snapshot
 from iolab.trial.counters.guest_use import guest_threads

@@ -7,8 +7,8 @@ often the host stalls.
 from collections.abc import Iterator, Sequence
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall, TrafficRan
-from iolab.record.search import EXCUSED_RATIO
-from iolab.statements.clauses import CpuStolen, Disturbance, HeldUp
+from iolab.messages.evidence import CpuStolen, Disturbance, HeldUp
+from iolab.results.search import EXCUSED_RATIO
 from iolab.trial.packets.balance import offered_frames
 
 STALL_NS = 1_000_000

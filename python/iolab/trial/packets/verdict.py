@@ -4,13 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iolab.lab.packets.placement import Way
-from iolab.record.balance import Balance, Drop
-from iolab.record.load import Shaper
-from iolab.record.search import LoadResult
-from iolab.record.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
-from iolab.statements.clauses import (
+from iolab.messages.caveats import (
+    CalmTooShort,
+    Caveat,
+    GeneratorWaited,
+    OthersDropped,
+    OthersOnCpu,
+    PlaceUnknown,
+    QueueBeganAgain,
+    SeveralPlaces,
+)
+from iolab.messages.evidence import (
     CameLate,
-    Clause,
+    Evidence,
     FlowsLost,
     FramesDamaged,
     GeneratorCeiling,
@@ -25,17 +31,11 @@ from iolab.statements.clauses import (
     ThreadRan,
     WithinGoal,
 )
-from iolab.statements.doubts import (
-    CalmTooShort,
-    Doubt,
-    GeneratorWaited,
-    OthersDropped,
-    OthersOnCpu,
-    PlaceUnknown,
-    QueueBeganAgain,
-    SeveralPlaces,
-)
-from iolab.statements.places import AtGenerator, AtPort
+from iolab.messages.places import AtGenerator, AtPort
+from iolab.results.balance import Balance, Drop
+from iolab.results.load import Shaper
+from iolab.results.search import LoadResult
+from iolab.results.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.cpu_waits import shared, starved
 from iolab.trial.counters.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
 from iolab.trial.counters.guest_limits import guest_verdict, starved_guest
@@ -58,7 +58,7 @@ CLEAR_RATIO = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class LoadReadings:
     """What was seen of a load trial, beside its frames."""
 
     balances: Sequence[Balance] = ()
@@ -85,7 +85,7 @@ class Evidence:
     """Ports of which a queue's counters began again."""
 
 
-def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
+def judge(result: LoadResult, goal_ratio: float, seen: LoadReadings) -> Verdict:
     """Return what limited a trial whose loss should be at most `goal_ratio`, with what else lost much.
 
     A shaper that is at its rate comes first: its own counters show that no more could pass, also where its queue took
@@ -116,7 +116,7 @@ def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
     return replace(found, seen=(*found.seen, *others), doubt=doubt)
 
 
-def _cause(result: LoadResult, goal_ratio: float, seen: Evidence, worst: Drop | None) -> Verdict:
+def _cause(result: LoadResult, goal_ratio: float, seen: LoadReadings, worst: Drop | None) -> Verdict:
     lost = result.offered_frames > 0 and result.loss_ratio > goal_ratio
     beyond_it = lost or (result.offered_frames > 0 and result.sustained_loss_ratio > goal_ratio)
     shaped = (
@@ -163,7 +163,7 @@ def _in_stalls(result: LoadResult) -> bool:
     return 2 * calm_lost * result.offered_frames <= result.lost_frames * calm_frames
 
 
-def _too_short(result: LoadResult) -> Doubt | None:
+def _too_short(result: LoadResult) -> Caveat | None:
     """Return that the calm part of a trial was too short to tell the device's loss from that of stalls."""
     calm_frames = result.calm_frames or 0
     if calm_frames * result.loss_ratio >= FEWEST_LOST:
@@ -203,9 +203,9 @@ def _decided(result: LoadResult, worst: Drop) -> Verdict:
     return Verdict(Limit.RULE, (_lost(result, worst),), worst.place)
 
 
-def _generator(result: LoadResult, seen: Evidence) -> Verdict:
+def _generator(result: LoadResult, seen: LoadReadings) -> Verdict:
     ceiling_fps = seen.ceilings.generator_fps
-    clauses: list[Clause] = [
+    clauses: list[Evidence] = [
         GeneratorShort(
             unsent_frames=result.unsent_frames,
             intended_frames=result.intended_frames,
@@ -221,7 +221,7 @@ def _generator(result: LoadResult, seen: Evidence) -> Verdict:
     )
 
 
-def _waited(result: LoadResult, threads: Sequence[Thread]) -> Doubt | None:
+def _waited(result: LoadResult, threads: Sequence[Thread]) -> Caveat | None:
     """Return that a sender waited for its CPU for half as long as the frames take that it left out, or longer."""
     wait_ratio = max((one.waited for one in threads if one.role == "generator"), default=0.0)
     return GeneratorWaited(wait_ratio=wait_ratio) if 2 * wait_ratio >= result.unsent_ratio else None
@@ -292,14 +292,14 @@ def _lost(result: LoadResult, worst: Drop) -> LostAt:
     return LostAt(frames=ours, lost_frames=result.lost_frames, place=worst.place, reason=worst.reason)
 
 
-def _foreign(result: LoadResult, worst: Drop) -> Doubt | None:
+def _foreign(result: LoadResult, worst: Drop) -> Caveat | None:
     """Return that a counter tells of more than is missing; None: it does not."""
     if worst.frames <= result.lost_frames:
         return None
     return OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=result.lost_frames)
 
 
-def _uncounted(begun_again: Sequence[str]) -> Doubt | None:
+def _uncounted(begun_again: Sequence[str]) -> Caveat | None:
     """Return that drops of queues are not known; None: they are."""
     return QueueBeganAgain(places=tuple(begun_again)) if begun_again else None
 

@@ -11,7 +11,7 @@ from jsonpath import JSONPathEnvironment
 from jsonpath.exceptions import JSONPathError
 
 from iolab.experiment.commands import Figure
-from iolab.statements.programs import (
+from iolab.messages.programs import (
     FigureAbsent,
     FigureAbsentErrors,
     FigureAmbiguous,

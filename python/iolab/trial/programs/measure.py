@@ -11,15 +11,15 @@ from iolab.errors import TrialFailed
 from iolab.experiment.commands import CommandMeasure
 from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
-from iolab.record.metric import Metric, Metrics
-from iolab.record.series import Series, series
-from iolab.statements.programs import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
+from iolab.messages.programs import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import Series, series
 from iolab.trial.failed import Failed
+from iolab.trial.interference.disturbed import disturbed
+from iolab.trial.interference.look import Looked, work_done
+from iolab.trial.interference.work import helpers_between
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings
-from iolab.trial.other_work.disturbed import disturbed
-from iolab.trial.other_work.look import Looked, work_done
-from iolab.trial.other_work.work import helpers_between
 from iolab.trial.programs.figures import figures_in
 from iolab.trial.programs.running import (
     CAPTURE_BYTES,

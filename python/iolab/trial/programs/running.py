@@ -12,14 +12,14 @@ from iolab.experiment.commands import CommandMeasure, Program
 from iolab.experiment.ready import Ready
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Home
-from iolab.record.trial import CommandRecord
-from iolab.statements.failures import Failure
-from iolab.statements.programs import (
+from iolab.messages.failures import Failure
+from iolab.messages.programs import (
     ProgramEndedEarly,
     ProgramNotReady,
     ProgramNotStarted,
     ProgramTooLong,
 )
+from iolab.results.trial import CommandRecord
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.programs.words import argv_of, environment_of, filler, name_of

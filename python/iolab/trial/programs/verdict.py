@@ -12,17 +12,17 @@ from iolab.experiment.port_ref import PortRef
 from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
-from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
-from iolab.statements.computers import computer
-from iolab.statements.places import AllCpus, AtMachine, AtPort, InThread
-from iolab.statements.programs import (
+from iolab.messages.hosts import computer
+from iolab.messages.places import AllCpus, AtMachine, AtPort, InThread
+from iolab.messages.programs import (
     NothingFull,
     OneAfterTheOther,
     OwnCpusFull,
     OwnProgramRan,
     OwnThreadRan,
 )
-from iolab.statements.streams import AllCpusBusy, LineFull, NearlyBusy, NoSingleThread, WorkerRan
+from iolab.messages.streams import AllCpusBusy, LineFull, NearlyBusy, NoSingleThread, WorkerRan
+from iolab.results.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.measurement import Readings
 from iolab.trial.programs.seen import SeenThread, carried_both_ways, passed_bps, seen_threads, within

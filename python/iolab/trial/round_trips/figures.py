@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from iolab.agent.traffic import Histogram
 from iolab.experiment.round_trips import Ping, RequestResponse
-from iolab.record.metric import Metric
-from iolab.record.series import Series, series
-from iolab.statements.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
-from iolab.statements.warnings import Warning
+from iolab.messages.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
+from iolab.messages.warnings import TrialWarning
+from iolab.results.metric import Metric
+from iolab.results.series import Series, series
 from iolab.trial.histograms import even_quantile, quantile
 from iolab.trial.round_trips.requests import ProbesReport, Slice, TransactionsReport
 from iolab.units import NS_PER_S
@@ -33,9 +33,9 @@ def ping_metrics(report: ProbesReport) -> tuple[Metric, ...]:
     )
 
 
-def ping_warnings(measure: Ping, report: ProbesReport) -> tuple[Warning, ...]:
+def ping_warnings(measure: Ping, report: ProbesReport) -> tuple[TrialWarning, ...]:
     """Return what makes the figures of echoes less than they seem."""
-    found: list[Warning] = []
+    found: list[TrialWarning] = []
     intended = report.sent + report.unsent + report.refused
     if report.unsent > SHORT_RATIO * intended:
         found.append(RequestsUnsent(machine=measure.src, unsent=report.unsent, intended=intended))
@@ -66,7 +66,7 @@ def transaction_metrics(measure: RequestResponse, report: TransactionsReport) ->
     )
 
 
-def transaction_warnings(measure: RequestResponse, report: TransactionsReport) -> tuple[Warning, ...]:
+def transaction_warnings(measure: RequestResponse, report: TransactionsReport) -> tuple[TrialWarning, ...]:
     """Return what makes the figures of transactions less than they seem."""
     intended = report.transactions + report.lost + report.unsent
     if report.unsent <= SHORT_RATIO * intended:

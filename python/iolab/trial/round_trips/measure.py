@@ -8,13 +8,13 @@ from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Endpoint
-from iolab.record.metric import Metrics
-from iolab.statements.failures import NothingAnswered, ReportUnreadable
+from iolab.messages.failures import NothingAnswered, ReportUnreadable
+from iolab.results.metric import Metrics
 from iolab.trial.failed import Failed
+from iolab.trial.interference.disturbed import disturbed
+from iolab.trial.interference.look import work_done
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings
-from iolab.trial.other_work.disturbed import disturbed
-from iolab.trial.other_work.look import work_done
 from iolab.trial.round_trips.figures import (
     ping_metrics,
     ping_warnings,

@@ -10,8 +10,8 @@ from iolab.errors import AgentError
 from iolab.experiment.round_trips import RoundTrips
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
-from iolab.record.trial import CommandRecord
-from iolab.statements.programs import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
+from iolab.messages.programs import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
+from iolab.results.trial import CommandRecord
 from iolab.trial.disk.programs import own_program
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site

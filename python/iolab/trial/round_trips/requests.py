@@ -9,7 +9,7 @@ from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
 from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
 from iolab.lab.topology import Endpoint
-from iolab.record.encoding import Encoding
+from iolab.results.encoding import Encoding
 from iolab.units import NS_PER_S
 
 FIRST_PORT = 5801

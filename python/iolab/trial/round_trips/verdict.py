@@ -9,12 +9,12 @@ from iolab.experiment.round_trips import Ping, RequestResponse
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
-from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
-from iolab.statements.clauses import ThreadRan
-from iolab.statements.computers import computer
-from iolab.statements.places import AllCpus, AtMachine
-from iolab.statements.round_trips import OneRequestEach, RoundTripParts, TransactionsReached
-from iolab.statements.streams import AllCpusBusy, NoSingleThread
+from iolab.messages.evidence import ThreadRan
+from iolab.messages.hosts import computer
+from iolab.messages.places import AllCpus, AtMachine
+from iolab.messages.round_trips import OneRequestEach, RoundTripParts, TransactionsReached
+from iolab.messages.streams import AllCpusBusy, NoSingleThread
+from iolab.results.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.histograms import even_quantile
 from iolab.trial.measurement import Readings

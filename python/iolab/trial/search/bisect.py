@@ -8,8 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from iolab.record.search import Found, Goal, LoadResult, StopReason
-from iolab.statements.searches import (
+from iolab.messages.searches import (
     GeneratorAtItsLimit,
     HighestForwarded,
     LowestLost,
@@ -18,6 +17,7 @@ from iolab.statements.searches import (
     TrialsWanted,
     WidthReached,
 )
+from iolab.results.search import Found, Goal, LoadResult, StopReason
 
 from .evidence import asked_for, limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, Reading, prove, settle

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from iolab.record.search import EXCUSED_RATIO, LoadResult
-from iolab.statements.warnings import DeviceChanged
+from iolab.messages.warnings import DeviceChanged
+from iolab.results.search import EXCUSED_RATIO, LoadResult
 
 SAME_LOAD = 1.03
 """Loads that differ by less are the same [ratio]."""

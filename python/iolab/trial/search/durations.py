@@ -2,7 +2,7 @@
 
 import math
 
-from iolab.record.search import Goal
+from iolab.results.search import Goal
 from iolab.units import NS_PER_S
 
 from .types import LoadTrial

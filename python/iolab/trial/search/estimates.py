@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from iolab.record.search import Goal, LoadResult
+from iolab.results.search import Goal, LoadResult
 from iolab.units import NS_PER_S
 
 from .capacity import Capacity, Observation, estimate, falls_with_load

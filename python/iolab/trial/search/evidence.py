@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypedDict
 
-from iolab.record.search import EXCUSED_RATIO, Goal, LoadResult, StopReason
-from iolab.statements.searches import TimeSpent
+from iolab.messages.searches import TimeSpent
+from iolab.results.search import EXCUSED_RATIO, Goal, LoadResult, StopReason
 from iolab.units import NS_PER_S
 
 from .sustained import UNKNOWN, Sustained, sustained_of

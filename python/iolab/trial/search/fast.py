@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from iolab.record.search import Found, Goal, LoadResult, StopReason
-from iolab.statements.searches import TrialsDisagree, TrialsWanted
+from iolab.messages.searches import TrialsDisagree, TrialsWanted
+from iolab.results.search import Found, Goal, LoadResult, StopReason
 
 from .durations import load_of
 from .estimates import View, look

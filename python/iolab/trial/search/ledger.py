@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from iolab.record.search import Goal, LoadResult
+from iolab.results.search import Goal, LoadResult
 from iolab.units import NS_PER_S
 
 from .evidence import cleared, disturbed, meets

@@ -14,8 +14,7 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.measurement_database import MeasurementDatabase
 from MLRsearch.target_spec import TargetSpec
 
-from iolab.record.search import Found, Goal, LoadResult, StopReason
-from iolab.statements.searches import (
+from iolab.messages.searches import (
     GeneratorReached,
     HighestForwarded,
     LibraryEnded,
@@ -23,6 +22,7 @@ from iolab.statements.searches import (
     LowestLost,
     TrialsWanted,
 )
+from iolab.results.search import Found, Goal, LoadResult, StopReason
 from iolab.units import NS_PER_S
 
 from .evidence import limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps

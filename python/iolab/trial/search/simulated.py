@@ -7,8 +7,8 @@ reported of it is read as an agent's report is. Randomness comes with its seed.
 from dataclasses import dataclass, field
 from random import Random
 
-from iolab.record.search import LoadResult
-from iolab.statements.clauses import HeldUp
+from iolab.messages.evidence import HeldUp
+from iolab.results.search import LoadResult
 from iolab.units import NS_PER_S
 
 from .steady import Parts, find_steady

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from iolab.record.search import Steady
+from iolab.results.search import Steady
 
 STANDING_NS = 100_000
 """A queue stands where the fastest frame of a part takes so much longer than the fastest at first: ten times what the

@@ -2,14 +2,14 @@
 
 import math
 
-from iolab.record.search import Goal, StopReason
-from iolab.statements.searches import (
+from iolab.messages.searches import (
     BoundsReached,
     GeneratorReached,
     HighestForwarded,
     IntervalReached,
     LowestLost,
 )
+from iolab.results.search import Goal, StopReason
 from iolab.units import NS_PER_S
 
 from .capacity import Capacity

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iolab.record.search import TAKEN_UP_RATIO, Goal, LoadResult
+from iolab.results.search import TAKEN_UP_RATIO, Goal, LoadResult
 from iolab.units import NS_PER_S
 
 SLACK = 1.2

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from iolab.record.search import Found, Goal, LoadResult, StopReason
-from iolab.statements.searches import SearchEnd
+from iolab.messages.searches import SearchEnd
+from iolab.results.search import Found, Goal, LoadResult, StopReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iolab.record.search import Goal
+from iolab.results.search import Goal
 from iolab.units import NS_PER_S
 
 from .evidence import load_counted, meets

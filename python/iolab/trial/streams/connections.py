@@ -12,8 +12,8 @@ from iolab.agent.messages import Reading
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
-from iolab.record.metric import Metric
-from iolab.statements.warnings import CongestionDiffers
+from iolab.messages.warnings import CongestionDiffers
+from iolab.results.metric import Metric
 from iolab.trial.measurement import Readings
 from iolab.trial.streams.iperf3 import Pair
 from iolab.trial.streams.iperf3_report import Report

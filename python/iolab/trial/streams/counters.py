@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from iolab.agent.messages import CpuTimes, Reading
 from iolab.lab.endpoints import Endpoint
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
-from iolab.statements.warnings import (
+from iolab.messages.warnings import (
     CountersDisagree,
     CountersMissing,
     Disagreement,
-    Warning,
+    TrialWarning,
 )
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.streams.iperf3 import FlowReport
 from iolab.units import ETHERNET_HEADER_BYTES
 
@@ -123,7 +123,7 @@ def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> tuple[Metric, 
     return (Metric("unread_ratio", "ratio", min(max(unread_ratio, 0.0), loss_ratio)),)
 
 
-def disagreements(protocol: str, found: Sequence[Arrival], *, alone: bool = True) -> tuple[Warning, ...]:
+def disagreements(protocol: str, found: Sequence[Arrival], *, alone: bool = True) -> tuple[TrialWarning, ...]:
     """Return a warning for every receiving interface that counted over 1 % more or less than its flows delivered.
 
     Where the flows are not alone in the lab, more means nothing.
@@ -132,7 +132,7 @@ def disagreements(protocol: str, found: Sequence[Arrival], *, alone: bool = True
     return tuple(warning for warning in warnings if warning is not None)
 
 
-def _disagreement(protocol: str, arrival: Arrival, *, alone: bool) -> Warning | None:
+def _disagreement(protocol: str, arrival: Arrival, *, alone: bool) -> TrialWarning | None:
     counted, delivered = arrival.counted_bytes, arrival.delivered_bytes
     if counted is None:
         return CountersMissing(place=arrival.place)

@@ -6,11 +6,10 @@ has no mark.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from iolab.record.verdict import GUEST, CpuUse
-from iolab.statements.beside import CpusTaken
-from iolab.statements.clauses import GuestWaited
-from iolab.statements.computers import computer
-from iolab.statements.streams import (
+from iolab.messages.evidence import GuestWaited
+from iolab.messages.hosts import computer
+from iolab.messages.interference import CpusTaken
+from iolab.messages.streams import (
     CarrierChange,
     CpuTaken,
     CpuWithheld,
@@ -23,7 +22,8 @@ from iolab.statements.streams import (
     ShapeNotHeld,
     StreamStoodStill,
 )
-from iolab.statements.warnings import Warning
+from iolab.messages.warnings import TrialWarning
+from iolab.results.verdict import GUEST, CpuUse
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
 
 STOPPED_NS = 150_000_000
@@ -44,7 +44,7 @@ STOOD_NS = 500_000_000
 """A stream that stood still for longer was interrupted: twice the least retransmission timeout of TCP, and more."""
 
 
-def disturbances(seen: StreamSeen) -> tuple[Warning, ...]:
+def disturbances(seen: StreamSeen) -> tuple[TrialWarning, ...]:
     """Return what disturbed a stream trial."""
     found = [
         *_stopped(seen),
@@ -64,20 +64,20 @@ def _programs(seen: StreamSeen) -> list[Program]:
     return list(dict.fromkeys(program for program in ends if program is not None))
 
 
-def _stopped(seen: StreamSeen) -> Iterator[Warning]:
+def _stopped(seen: StreamSeen) -> Iterator[TrialWarning]:
     for program in _programs(seen):
         if program.stopped_ns >= STOPPED_NS:
             yield ProgramStopped(machine=program.machine, stopped_ns=program.stopped_ns)
 
 
-def _carriers(seen: StreamSeen) -> Iterator[Warning]:
+def _carriers(seen: StreamSeen) -> Iterator[TrialWarning]:
     changed = {one.place: one.changes for flow in seen.flows for one in flow.carriers}
     if changed:
         ports = tuple(CarrierChange(place=place, changes=changes) for place, changes in changed.items())
         yield LinkWentDown(ports=ports, stood_ns=max(flow.stood_ns for flow in seen.flows))
 
 
-def _processors(seen: StreamSeen) -> Iterator[Warning]:
+def _processors(seen: StreamSeen) -> Iterator[TrialWarning]:
     """Yield who kept the programs from their CPUs: each other, or work that is not of the trial."""
     known: set[str] = set()
     for flow in seen.flows:
@@ -103,7 +103,7 @@ def _processors(seen: StreamSeen) -> Iterator[Warning]:
     yield from _guests(seen, known)
 
 
-def _guests(seen: StreamSeen, known: Collection[str]) -> Iterator[Warning]:
+def _guests(seen: StreamSeen, known: Collection[str]) -> Iterator[TrialWarning]:
     """Yield the computers on which guests waited for a CPU while work that is not of the trial had some."""
     waiting = [one for one in seen.threads if one.role == GUEST and one.waited >= TAKEN_RATIO]
     for one in sorted(waiting, key=lambda one: -one.waited):
@@ -117,26 +117,26 @@ def _guests(seen: StreamSeen, known: Collection[str]) -> Iterator[Warning]:
         yield CpusTaken(host=computer(one.kernel), cpus=cpus, seen=(waited,))
 
 
-def stolen(cpus: Sequence[CpuUse]) -> Iterator[Warning]:
+def stolen(cpus: Sequence[CpuUse]) -> Iterator[TrialWarning]:
     """Yield the CPU of which its hypervisor took most, if that was enough to be named."""
     worst = max(cpus, key=lambda cpu: cpu.steal_ratio, default=None)
     if worst is not None and worst.steal_ratio >= STEAL_RATIO:
         yield CpuWithheld(host=computer(worst.kernel), cpu=worst.cpu, steal_ratio=worst.steal_ratio)
 
 
-def stood_still(gaps: Mapping[str, int]) -> Iterator[Warning]:
+def stood_still(gaps: Mapping[str, int]) -> Iterator[TrialWarning]:
     """Yield the kernels whose counters could not be read for a while, by the longest while of each [ns]."""
     for kernel, gap_ns in gaps.items():
         if gap_ns >= GAP_NS:
             yield KernelStoodStill(host=computer(kernel), gap_ns=gap_ns)
 
 
-def _unheld(seen: StreamSeen) -> Iterator[Warning]:
+def _unheld(seen: StreamSeen) -> Iterator[TrialWarning]:
     for one in seen.unheld:
         yield ShapeNotHeld(place=one.place, passed_bps=one.passed_bps, rate_bps=one.rate_bps)
 
 
-def _foreign(seen: StreamSeen) -> Iterator[Warning]:
+def _foreign(seen: StreamSeen) -> Iterator[TrialWarning]:
     if seen.foreign:
         beyond = {one.place: one.passed_bps - one.rate_bps for one in seen.foreign}
         most_bps = max(beyond.values())
@@ -144,7 +144,7 @@ def _foreign(seen: StreamSeen) -> Iterator[Warning]:
         yield ForeignTraffic(place=place, foreign_bps=beyond[place])
 
 
-def _levels(seen: StreamSeen) -> Iterator[Warning]:
+def _levels(seen: StreamSeen) -> Iterator[TrialWarning]:
     """Yield the flows whose mean is of no level that they had."""
     for flow in seen.flows:
         if (change := flow.change) is not None:
@@ -157,7 +157,7 @@ def _levels(seen: StreamSeen) -> Iterator[Warning]:
             )
 
 
-def _stood(seen: StreamSeen) -> Iterator[Warning]:
+def _stood(seen: StreamSeen) -> Iterator[TrialWarning]:
     """Yield a stream that stood still, where nothing else says why."""
     for flow in seen.flows:
         if flow.stood_ns >= STOOD_NS and not _rested(flow):

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
-from iolab.record.balance import Drop
-from iolab.statements.drop_reasons import LongerThanMtu, NotPassedOnFor, StillUnderWay
-from iolab.statements.places import AtMachine, AtPort
+from iolab.messages.drop_reasons import LongerThanMtu, NotPassedOnFor, StillUnderWay
+from iolab.messages.places import AtMachine, AtPort
+from iolab.results.balance import Drop
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drop_reasons import explain
 from iolab.trial.counters.drops import (

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iolab.record.balance import Drop
-from iolab.record.load import Shaper
-from iolab.record.verdict import CpuUse, Thread
+from iolab.results.balance import Drop
+from iolab.results.load import Shaper
+from iolab.results.verdict import CpuUse, Thread
 from iolab.trial.counters.passing import LevelChange
 
 

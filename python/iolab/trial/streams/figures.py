@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metric
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
 from iolab.trial.streams.iperf3 import FlowReport
 
 

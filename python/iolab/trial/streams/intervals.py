@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Series, series
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Series, series
 from iolab.trial.streams.iperf3_report import IntervalStream, Report
 from iolab.units import NS_PER_S
 

@@ -14,19 +14,19 @@ from iolab.lab.packets.interfaces import ways_below
 from iolab.lab.packets.placement import Way, stream_way
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
-from iolab.record.in_effect import Effect
-from iolab.record.metric import Metric, Metrics
-from iolab.record.series import Series
-from iolab.record.trial import CommandRecord
-from iolab.statements.computers import computer
-from iolab.statements.failures import (
+from iolab.messages.failures import (
     ProgramFailed,
     ProgramKilled,
     ReceiverNotReached,
     ReceiverSilent,
     ReportsUnreadable,
 )
-from iolab.statements.warnings import ConnectionsDropped, SenderShort, Warning
+from iolab.messages.hosts import computer
+from iolab.messages.warnings import ConnectionsDropped, SenderShort, TrialWarning
+from iolab.results.in_effect import Effect
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import Series
+from iolab.results.trial import CommandRecord
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.failed import Failed
 from iolab.trial.in_effect import in_effect
@@ -154,7 +154,7 @@ def _readings(kept: Mapping[str, Kept]) -> Readings:
     return {kernel: one.readings for kernel, one in kept.items()}
 
 
-def _dropped(connections: Mapping[str, Kept]) -> tuple[Warning, ...]:
+def _dropped(connections: Mapping[str, Kept]) -> tuple[TrialWarning, ...]:
     return tuple(
         ConnectionsDropped(host=computer(kernel), dropped=kept.dropped, kept=len(kept.readings))
         for kernel, kept in connections.items()
@@ -342,7 +342,7 @@ def _ran(at: Endpoint, argv: tuple[str, ...], ended: ProcessEnded) -> CommandRec
     )
 
 
-def _short_senders(measure: Stream, flows: Sequence[FlowReport]) -> tuple[Warning, ...]:
+def _short_senders(measure: Stream, flows: Sequence[FlowReport]) -> tuple[TrialWarning, ...]:
     """Return a warning for every sender that did not reach the intended rate."""
     if measure.rate is None:
         return ()

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-from iolab.record.verdict import Limit, Verdict
-from iolab.statements.clauses import Clause
-from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
-from iolab.statements.on_wire import PacerPassed, WireMarked, WireReorders, WireStalled
-from iolab.statements.places import AtPort, OnPath, OnWire
-from iolab.statements.streams import (
+from iolab.messages.capture_warnings import PacerPassed, WireMarked, WireReorders, WireStalled
+from iolab.messages.caveats import OthersDropped, PlaceUnknown, ShaperUnknown
+from iolab.messages.evidence import Evidence
+from iolab.messages.places import AtPort, OnPath, OnWire
+from iolab.messages.streams import (
     DatagramsDropped,
     DatagramsInFragments,
     DatagramsLost,
@@ -23,6 +22,7 @@ from iolab.statements.streams import (
     TraceCapacity,
     WireLost,
 )
+from iolab.results.verdict import Limit, Verdict
 from iolab.trial.counters.drops import QDISC, SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, LineSeen, Program, ShaperSeen, StreamSeen
 
@@ -69,7 +69,7 @@ def shaped(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
 def _at_rate(flow: FlowSeen, seen: ShaperSeen, dropped_packets: int) -> Verdict | None:
     shaper, place = seen.shaper, AtPort(port=seen.shaper.place)
     rate_bps = min(shaper.rates_bps, key=lambda rate: abs(rate - seen.passed_bps), default=None)
-    said: list[Clause] = [
+    said: list[Evidence] = [
         ShaperLetThrough(
             shaper=shaper.kind,
             place=shaper.place,
@@ -107,7 +107,7 @@ def full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     return None
 
 
-def _on_line(line: LineSeen) -> Iterator[Clause]:
+def _on_line(line: LineSeen) -> Iterator[Evidence]:
     """Yield what else a full line did to frames."""
     if line.stall_ns:
         yield WireStalled(link=line.link, length_ns=line.stall_ns, every_ns=line.stall_every_ns)
@@ -117,9 +117,9 @@ def _on_line(line: LineSeen) -> Iterator[Clause]:
         yield WireLost(link=line.link, lost_frames=line.lost_frames, offered_frames=line.arrived_frames)
 
 
-def _full(flow: FlowSeen, line: LineSeen) -> tuple[Clause, ...]:
+def _full(flow: FlowSeen, line: LineSeen) -> tuple[Evidence, ...]:
     """Return what shows that a line was full; nothing where it was not."""
-    carried: tuple[Clause, ...] = ()
+    carried: tuple[Evidence, ...] = ()
     if line.rate_bps is not None:
         carried = (LineFull(place=line.place, passed_bps=line.passed_bps, line_bps=line.rate_bps),)
     elif line.capacity_bytes:
@@ -155,7 +155,7 @@ def dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
     if doubt is None and worst.frames > 2 * flow.fragments * sum(one.missing for one in seen.flows) + SPARE:
         doubt = OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=missing)
     frames, place, reason = min(worst.frames, missing), worst.place, worst.reason
-    said: list[Clause] = [
+    said: list[Evidence] = [
         DatagramsDropped(lost=missing, dropped=frames, place=place, reason=reason)
         if flow.protocol == "udp"
         else SegmentsDropped(retransmits=missing, dropped=frames, place=place, reason=reason)

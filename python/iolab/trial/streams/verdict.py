@@ -7,11 +7,10 @@ shows itself by its own counters to what only follows from the absence of everyt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from iolab.record.verdict import BUSY_RATIO, GUEST, Limit, Verdict
-from iolab.statements.clauses import Clause, GuestWaited
-from iolab.statements.computers import computer
-from iolab.statements.places import AllCpus, AtMachine, AtPort, InThread, OnPath, Place
-from iolab.statements.streams import (
+from iolab.messages.evidence import Evidence, GuestWaited
+from iolab.messages.hosts import computer
+from iolab.messages.places import AllCpus, AtMachine, AtPort, InThread, OnPath, Place
+from iolab.messages.streams import (
     AllCpusBusy,
     CarrierLost,
     CongestionWindow,
@@ -31,6 +30,7 @@ from iolab.statements.streams import (
     WindowOfSecond,
     WorkerRan,
 )
+from iolab.results.verdict import BUSY_RATIO, GUEST, Limit, Verdict
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
 from iolab.trial.streams.places import LOST_RATIO, dropped, full_line, lossy_path, ran, shaped
 from iolab.units import NS_PER_S
@@ -195,7 +195,7 @@ def _busy(program: Program, *, nearly: bool = False) -> Verdict:
 
 
 def _starved(program: Program, ends: Sequence[Program], seen: StreamSeen) -> Verdict:
-    said: list[Clause] = [ran(program)]
+    said: list[Evidence] = [ran(program)]
     other = next((one for one in ends if one is not program and one.kernel == program.kernel), None)
     strangers = seen.strangers.get(program.kernel, 0.0)
     if other is not None and shared_ratio(program, other) > HELD_RATIO:

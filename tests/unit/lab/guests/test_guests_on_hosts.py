@@ -10,10 +10,10 @@ from iolab.experiment.experiment import Lab
 from iolab.lab.actions import StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need, NeedKind, lacking
-from iolab.statements.lacks import Lack
-from iolab.statements.purposes import ForMachine
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Need, NeedKind, lacking
+from iolab.messages.subjects import ForMachine
+from iolab.messages.unmet import UnmetRequirement
 
 LAB = """
 lab:
@@ -41,7 +41,7 @@ def test_the_image_is_needed_here_and_the_hypervisor_there(nic: str) -> None:
     found = lab_needs(lab_of(nic))
     assert Need(NeedKind.IMAGE, "linux", ForMachine(machine="dut")) in found
     assert Need(NeedKind.PROGRAM, "qemu-system-x86_64", ForMachine(machine="dut"), "host:pc1") in found
-    assert not [each for each in found if isinstance(each, Lack)]
+    assert not [each for each in found if isinstance(each, UnmetRequirement)]
     opened = [
         need.where
         for need in found

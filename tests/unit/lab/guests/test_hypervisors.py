@@ -13,7 +13,7 @@ from iolab.lab.guests.passed_files import passed_files
 from iolab.lab.guests.qemu import PARENTS_DISKS, Boot, Place, qemu_argv
 from iolab.lab.guests.switch import switch_argv, switched
 from iolab.lab.guests.xen import xl_config
-from iolab.parts.nics import NICS
+from iolab.registry.nics import NICS
 
 BOOT = Boot("/i/vmlinux", "/i/initrd", "/i/root.squashfs", "/i/modules.squashfs")
 PLACE = Place(boot=BOOT, folder="/run/iolab/f/dut", accel="tcg", program=("/usr/bin/qemu-system-x86_64",))

@@ -13,8 +13,8 @@ from iolab.lab.actions import PinGuest, Run, StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.difference import Change, dependents, difference
 from iolab.lab.guests.guest import Guest, MacvtapBackend, TapBackend, VhostUserBackend
-from iolab.lab.needs.part_needs import check_ways
 from iolab.lab.packets.placement import place, ways
+from iolab.lab.requirements.part_needs import check_ways
 from iolab.lab.resources import Resource, guests
 from iolab.lab.topology import make_topology
 

@@ -12,12 +12,12 @@ from iolab.lab.actions import PinGuest, Run, TuneProcessors
 from iolab.lab.compose import compose
 from iolab.lab.hosts.facts import ProcessorFacts
 from iolab.lab.hosts.readiness import cards_of, concerns, cpu_order, node_of
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import lacking
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.readback.values import CardSettings, value_shown
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import lacking
 from iolab.plan.feasibility import ANY_HOST
-from iolab.report.words import EN
+from iolab.report.locale import EN
 from iolab.trial.host_warnings import host_warnings
 
 LAB = """

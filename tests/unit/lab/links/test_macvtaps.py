@@ -11,10 +11,10 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Stream
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Need
 from iolab.lab.resources import Resource
-from iolab.statements.clashes import Clash
+from iolab.messages.conflicts import Conflict
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 MACVTAP: dict[str, object] = {"kind": "vm", "on": "pc", "nic": "macvtap"}
@@ -71,7 +71,7 @@ def test_several_share_a_port_and_one_that_bridges_needs_one_of_its_own(make_lab
     (told,) = [
         in_words(one)
         for one in lab_needs(on_host(make_lab, MACVTAP, {**MACVTAP, "forward": "bridge"}))
-        if isinstance(one, Clash)
+        if isinstance(one, Conflict)
     ]
     seen = "g1.eth0 is one of several macvtaps on pc.eth1, and gets only frames to its own address"
     assert told.startswith(f"forward: bridge of machine g1: {seen}")

@@ -13,9 +13,9 @@ from iolab.experiment.port_ref import PortRef
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.links.link_topology import mac_of
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need
-from iolab.statements.lacks import Lack
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Need
+from iolab.messages.unmet import UnmetRequirement
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 PODS: dict[str, object] = {
@@ -48,7 +48,7 @@ def typed(lab: Lab, key: str) -> list[str]:
 
 def said(lab: Lab) -> str:
     """Return what is lacking whatever a computer has."""
-    return "; ".join(in_words(one) for one in lab_needs(lab) if isinstance(one, Lack))
+    return "; ".join(in_words(one) for one in lab_needs(lab) if isinstance(one, UnmetRequirement))
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from iolab.lab.compose import compose
 from iolab.lab.links.link_topology import mac_of
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.x25519 import multiplied, private_key, public_key
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need
 from iolab.lab.readback.values import Lines, LinkData, value_shown
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Need
 from iolab.lab.resources import Resource
 from iolab.lab.topology import make_topology
-from iolab.statements.lacks import Lack
+from iolab.messages.unmet import UnmetRequirement
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
@@ -43,7 +43,7 @@ def typed(resource: Resource) -> list[str]:
 
 def said(lab: Lab) -> str:
     """Return what is lacking whatever a computer has."""
-    return "; ".join(in_words(one) for one in lab_needs(lab) if isinstance(one, Lack))
+    return "; ".join(in_words(one) for one in lab_needs(lab) if isinstance(one, UnmetRequirement))
 
 
 @pytest.mark.parametrize(

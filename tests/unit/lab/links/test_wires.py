@@ -12,10 +12,10 @@ from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.links.netem import netem_options
 from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wire_memory
-from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.packets.placement import placement_of
-from iolab.statements.unbuilt import PlainUnbuilt
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Need, NeedKind
+from iolab.messages.not_supported import PlainUnbuilt
 
 
 def wired(done: dict[str, object] | None, *ends: str) -> Lab:

@@ -12,13 +12,13 @@ from iolab.experiment.port_ref import PortRef
 from iolab.lab.actions import PinNapi, Run, StartDevice
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.needs.need import Need, NeedKind
-from iolab.lab.needs.part_needs import measure_needs
 from iolab.lab.packets.needs import check_packets
 from iolab.lab.packets.placement import place, senders_of, ways
+from iolab.lab.requirements.need import Need, NeedKind
+from iolab.lab.requirements.part_needs import measure_needs
 from iolab.lab.resources import Resource
 from iolab.lab.topology import make_topology
-from iolab.statements.purposes import ForMeasure, KeyOf
+from iolab.messages.subjects import ForMeasure, KeyOf
 
 
 def arranged(made: Lab, cpus: int = 4, **keys: object) -> dict[str, Resource]:

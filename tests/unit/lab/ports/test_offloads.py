@@ -11,9 +11,9 @@ from iolab.experiment.experiment import Lab
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.needs.lab_needs import lab_needs
+from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.resources import Resource
-from iolab.statements.clashes import Clash
+from iolab.messages.conflicts import Conflict
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
@@ -62,7 +62,7 @@ def refused(make_lab: MakeLab, links: Mapping[str, Mapping[str, Any]], **pc: obj
                 "x": {"kind": "vm", "on": "pc", "memory": "256M", "engine": "xen"}}  # fmt: skip
     used = {"near", "pc"} | {str(end).partition(".")[0] for link in links.values() for end in link["ends"]}
     lab = make_lab({name: machines[name] for name in machines if name in used}, links)
-    return [in_words(each) for each in lab_needs(lab) if isinstance(each, Clash)]
+    return [in_words(each) for each in lab_needs(lab) if isinstance(each, Conflict)]
 
 
 UP = {"ends": ["near.p0", "pc.eth0"]}

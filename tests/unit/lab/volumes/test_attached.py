@@ -12,7 +12,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab, Setup
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
-from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.requirements.need import Need, NeedKind
 from iolab.lab.resources import Resource
 from iolab.lab.volumes import scripts
 

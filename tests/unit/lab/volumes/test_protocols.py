@@ -10,7 +10,7 @@ from iolab.lab.actions import Run, StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
-from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.requirements.need import Need, NeedKind
 from iolab.lab.resources import Resource
 from iolab.lab.volumes.exports import port_of
 

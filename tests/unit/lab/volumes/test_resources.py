@@ -24,7 +24,7 @@ from iolab.lab.readings import Command, extract
 from iolab.lab.resources import Resource
 from iolab.lab.volumes import resources as volumes
 from iolab.lab.volumes.scripts import REFUSE_EXISTING
-from iolab.statements.lacks import Lack
+from iolab.messages.unmet import UnmetRequirement
 
 SEEN = """\
 vda 279281664 virtio_blk -
@@ -73,7 +73,7 @@ LATER = "not yet in this version of iolab"
 
 def built(lab: Lab) -> list[str]:
     """Return what is refused of a lab, as it is called."""
-    return [in_words(each) for each in needs(Setup(lab, {})) if isinstance(each, Lack)]
+    return [in_words(each) for each in needs(Setup(lab, {})) if isinstance(each, UnmetRequirement)]
 
 
 # What is made ------------------------------------------------------------------------------------------------

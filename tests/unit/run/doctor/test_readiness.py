@@ -5,11 +5,11 @@ from dataclasses import replace
 from tests.unit.lab.hosts.computers import CARD, READY, SERVER, facts
 
 from iolab.lab.hosts.facts import InterfaceFact, ProcessorFacts
-from iolab.report.words import EN
+from iolab.messages.checks import HostExamined
+from iolab.messages.host_issues import NetworkManagerManages
+from iolab.report.locale import EN
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.readiness import readiness_findings
-from iolab.statements.concerns import NetworkManagerManages
-from iolab.statements.examined import HostExamined
 
 
 def found(

@@ -4,7 +4,7 @@ import pytest
 from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 
 from iolab.agent.client import Agent
-from iolab.report.words import EN
+from iolab.report.locale import EN
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.guests import xen_finding
 

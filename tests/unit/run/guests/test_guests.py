@@ -17,9 +17,9 @@ from iolab.lab.guests.guest import GuestNic, TapBackend
 from iolab.lab.readback.values import GuestThreads, value_shown
 from iolab.lab.readings import GuestState as State
 from iolab.lab.readings import Reading
-from iolab.report.words import EN
-from iolab.statements.commands import GuestThread, OpenDevice, OpenTapIn, RunsAsOwnUser, VcpuThread
-from iolab.statements.warnings import AcceleratorUnknown
+from iolab.messages.commands import GuestThread, OpenDevice, OpenTapIn, RunsAsOwnUser, VcpuThread
+from iolab.messages.warnings import AcceleratorUnknown
+from iolab.report.locale import EN
 from iolab.trial.host_warnings import guest_warnings
 
 PATIENCE_S = 60.0

@@ -3,7 +3,7 @@
 from tests.fake_agent.agent import FakeAgent, FakeHost, Programs, no_programs
 
 from iolab.agent.client import Agent
-from iolab.record.trial import CommandRecord
+from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 

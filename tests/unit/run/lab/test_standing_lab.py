@@ -15,7 +15,7 @@ from iolab.lab.actions import CreateNetns, Run, StartDevice, StartGuest, Write
 from iolab.lab.readback.values import InterfaceByMac, Value
 from iolab.lab.readings import Command, Expectation, Reading, Setting
 from iolab.lab.resources import Resource
-from iolab.record.trial import CommandRecord
+from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 

@@ -6,17 +6,17 @@ import pytest
 from tests.wording import in_words
 
 from iolab.agent.messages import ThreadTimes
-from iolab.record.balance import Balance, Drop
-from iolab.record.search import LoadResult
-from iolab.record.verdict import GUEST, CpuUse, Limit, Thread, Verdict
-from iolab.statements.clauses import (
+from iolab.messages.drop_reasons import DropReason, NotPassedOnFor, RingFull
+from iolab.messages.evidence import (
     Disturbance,
     HeldUp,
 )
-from iolab.statements.drop_reasons import DropReason, NotPassedOnFor, RingFull
-from iolab.statements.places import AtPort, Place
+from iolab.messages.places import AtPort, Place
+from iolab.results.balance import Balance, Drop
+from iolab.results.search import LoadResult
+from iolab.results.verdict import GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.cpu_use import run_and_wait
-from iolab.trial.packets.verdict import Evidence, judge
+from iolab.trial.packets.verdict import LoadReadings, judge
 
 SECOND_NS = 1_000_000_000
 IDLE = CpuUse(0, 0.1, 0.0, 0.0)
@@ -54,7 +54,7 @@ def said(
     return judge(
         result,
         1e-4,
-        Evidence(balances=[balance], cpus=cpus, threads=threads, held_ns=SECOND_NS if disturbed else 0),
+        LoadReadings(balances=[balance], cpus=cpus, threads=threads, held_ns=SECOND_NS if disturbed else 0),
     )
 
 

@@ -3,9 +3,9 @@
 import pytest
 from tests.wording import in_words
 
-from iolab.record.balance import Drop
-from iolab.statements.drop_reasons import RingFull
-from iolab.statements.places import AtPort
+from iolab.messages.drop_reasons import RingFull
+from iolab.messages.places import AtPort
+from iolab.results.balance import Drop
 from iolab.trial.counters.drop_reasons import Named, beyond, explain, share_out, without_copies
 
 Sure = tuple[tuple[str, int], ...]

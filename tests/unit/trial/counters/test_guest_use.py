@@ -6,15 +6,15 @@ import pytest
 from tests.wording import in_words
 
 from iolab.agent.messages import Observation, Reading, ThreadTimes
-from iolab.record.balance import Balance, Drop
-from iolab.record.search import LoadResult
-from iolab.record.verdict import CpuUse, Limit, Thread
-from iolab.statements.drop_reasons import InBacklog, InQdisc, LostBetween, NotPassedOn, RingFull
-from iolab.statements.places import AtPort
+from iolab.messages.drop_reasons import InBacklog, InQdisc, LostBetween, NotPassedOn, RingFull
+from iolab.messages.places import AtPort
+from iolab.results.balance import Balance, Drop
+from iolab.results.search import LoadResult
+from iolab.results.verdict import CpuUse, Limit, Thread
 from iolab.trial.counters.cpu_use import kernel_threads
 from iolab.trial.counters.guest_use import guest_threads
 from iolab.trial.lab_access import GuestPlace
-from iolab.trial.packets.verdict import Evidence, judge
+from iolab.trial.packets.verdict import LoadReadings, judge
 
 SECOND_NS = 1_000_000_000
 THREADS = {"qemu-system-x86": 5152, "CPU 0/KVM": 5160, "CPU 1/KVM": 5161, "vhost-5152": 5170}
@@ -78,7 +78,7 @@ def test_loss_at_a_guest_whose_vhost_thread_has_no_time_left_names_it_though_the
     result, balance = lossy()
     cpus = [CpuUse(0, 0.3, 0.0, 0.0), CpuUse(4, 1.0, 0.0, 0.0)]
     verdict = judge(
-        result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=threads(vcpu=0.6, vhost=1.0))
+        result, 0.0001, LoadReadings(balances=[balance], cpus=cpus, threads=threads(vcpu=0.6, vhost=1.0))
     )
     assert (verdict.limit, verdict.place) == (Limit.THREAD, AtPort(port="dut.eth0"))
     assert "vhost 0 of dut ran 100 % of the time on CPU 4, while the host's CPUs were 35 % idle" in in_words(
@@ -90,7 +90,7 @@ def test_loss_at_a_guest_with_time_left_is_told_of_the_place_alone() -> None:
     """No thread is blamed that could have done more."""
     result, balance = lossy()
     verdict = judge(
-        result, 0.0001, Evidence(balances=[balance], cpus=[], threads=threads(vcpu=0.6, vhost=0.5))
+        result, 0.0001, LoadReadings(balances=[balance], cpus=[], threads=threads(vcpu=0.6, vhost=0.5))
     )
     assert (verdict.limit, verdict.place) == (Limit.HOP, AtPort(port="dut.eth0"))
 
@@ -102,7 +102,7 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
     waiting = [
         replace(one, wait_ratio=0.7 if one.name == "vCPU 0" else 0.0) for one in threads(vcpu=0.2, main=0.1)
     ]
-    verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=waiting))
+    verdict = judge(result, 0.0001, LoadReadings(balances=[balance], cpus=cpus, threads=waiting))
     assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="dut.eth0"))
     assert "CPU 1 was 100 % busy; vCPU 0 of dut ran 20 % and waited for a CPU 70 %" in in_words(verdict.seen)
     assert "beside it ran hypervisor 10 %; 70 % went to work that is not of this trial" in in_words(
@@ -115,7 +115,7 @@ def test_a_guest_that_did_not_wait_for_its_cpu_does_not_blame_it() -> None:
     result, balance = lossy()
     cpus = [CpuUse(1, 1.0, 0.0, 0.0)]
     assert (
-        judge(result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=threads(vcpu=0.2))).limit
+        judge(result, 0.0001, LoadReadings(balances=[balance], cpus=cpus, threads=threads(vcpu=0.2))).limit
         is Limit.HOP
     )
 
@@ -130,7 +130,7 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
 
     def said(wait_ratio: float) -> tuple[Limit, str]:
         own = [replace(one, wait_ratio=wait_ratio) for one in threads(vcpu=0.03)]
-        verdict = judge(none, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=[*own, sender]))
+        verdict = judge(none, 0.0001, LoadReadings(balances=[balance], cpus=cpus, threads=[*own, sender]))
         return verdict.limit, in_words(verdict.seen)
 
     assert said(0.6)[0] is Limit.HOP
@@ -145,20 +145,20 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
     moved = [replace(one, cpu=None, wait_ratio=0.5) for one in threads(vcpu=0.4)]
     busy, idle = CpuUse(0, 1.0, 0.0, 0.0), CpuUse(1, 0.5, 0.0, 0.0)
     assert (
-        judge(result, 0.0001, Evidence(balances=[balance], cpus=[busy, idle], threads=moved)).limit
+        judge(result, 0.0001, LoadReadings(balances=[balance], cpus=[busy, idle], threads=moved)).limit
         is Limit.HOP
     )
     verdict = judge(
         result,
         0.0001,
-        Evidence(balances=[balance], cpus=[busy, replace(idle, busy_ratio=0.96)], threads=moved),
+        LoadReadings(balances=[balance], cpus=[busy, replace(idle, busy_ratio=0.96)], threads=moved),
     )
     assert verdict.limit is Limit.CPU
     none = replace(result, forwarded_frames=0)
     all_lost = replace(balance, drops=(Drop(AtPort(port="dut.eth0"), RingFull(), 1000),))
     starved = [replace(one, wait_ratio=0.96) for one in moved]
     assert (
-        judge(none, 0.0001, Evidence(balances=[all_lost], cpus=[busy, busy], threads=starved)).limit
+        judge(none, 0.0001, LoadReadings(balances=[all_lost], cpus=[busy, busy], threads=starved)).limit
         is Limit.HOP
     )
     assert "all CPUs were 96 % busy or more; vCPU 0 of dut ran 40 % and waited for a CPU 50 %" in in_words(
@@ -171,7 +171,7 @@ def test_a_saturated_thread_that_moved_is_told_to_have_been_on_several_cpus() ->
     result, balance = lossy()
     moved = [replace(one, cpu=None) for one in threads(vhost=1.0)]
     assert "on several CPUs" in in_words(
-        judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=moved)).seen
+        judge(result, 0.0001, LoadReadings(balances=[balance], cpus=[], threads=moved)).seen
     )
 
 
@@ -183,14 +183,15 @@ def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -
         inside = replace(balance, drops=(Drop(AtPort(port="dut.eth1"), reason, 100),))
         waiting = [replace(one, wait_ratio=0.7) for one in threads(vcpu=0.2)]
         assert (
-            judge(result, 0.0001, Evidence(balances=[inside], cpus=cpus, threads=waiting)).limit is Limit.HOP
+            judge(result, 0.0001, LoadReadings(balances=[inside], cpus=cpus, threads=waiting)).limit
+            is Limit.HOP
         )
 
 
 def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
     """A stopped hypervisor uses no time at all."""
     result, balance = lossy()
-    verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=threads()))
+    verdict = judge(result, 0.0001, LoadReadings(balances=[balance], cpus=[], threads=threads()))
     assert (verdict.limit, verdict.place) == (Limit.HOP, AtPort(port="dut.eth0"))
     assert "no thread of dut ran" in in_words(verdict.seen)
 
@@ -227,12 +228,12 @@ def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> Non
     between = LostBetween(sender="a.p0", receiver="dut.eth0")
     for place, reason in ((AtPort(port="dut.eth0"), between), (AtPort(port="dut.eth1"), RingFull())):
         lost = replace(balance, drops=(Drop(place, reason, 100),))
-        verdict = judge(result, 0.0001, Evidence(balances=[lost], cpus=[], threads=own))
+        verdict = judge(result, 0.0001, LoadReadings(balances=[lost], cpus=[], threads=own))
         assert (verdict.limit, verdict.place) == (Limit.HOP, place)
     busy = judge(
         result,
         0.0001,
-        Evidence(balances=[balance], cpus=[], threads=[*threads(vcpu=1.0), *switch_threads(0.5)]),
+        LoadReadings(balances=[balance], cpus=[], threads=[*threads(vcpu=1.0), *switch_threads(0.5)]),
     )
     assert "thread vCPU 0 of dut ran 100 %" in in_words(busy.seen)
 
@@ -243,7 +244,7 @@ def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue
     verdict = judge(
         result,
         0.0001,
-        Evidence(balances=[balance], cpus=[], threads=[*threads(vcpu=0.6), *switch_threads(1.0)]),
+        LoadReadings(balances=[balance], cpus=[], threads=[*threads(vcpu=0.6), *switch_threads(1.0)]),
     )
     assert (verdict.limit, verdict.place) == (Limit.THREAD, AtPort(port="dut.eth0"))
     assert "switch eth0 looks for frames all the time, and left these unread;" in in_words(verdict.seen)

@@ -15,16 +15,16 @@ from iolab.agent.port_counters import QdiscCounters
 from iolab.experiment.links import Link
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.shapes import Shape, ShapeClass
-from iolab.record.balance import Balance, Drop
-from iolab.record.load import Shaper
-from iolab.record.search import LoadResult, Steady
-from iolab.record.verdict import CpuUse, Limit, Thread
-from iolab.statements.clauses import CpuStolen, ShaperPassed
-from iolab.statements.places import AtDevice, AtPort
+from iolab.messages.evidence import CpuStolen, ShaperPassed
+from iolab.messages.places import AtDevice, AtPort
+from iolab.results.balance import Balance, Drop
+from iolab.results.load import Shaper
+from iolab.results.search import LoadResult, Steady
+from iolab.results.verdict import CpuUse, Limit, Thread
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.counters.drops import QDISC, RING_FULL, RULE
 from iolab.trial.counters.shapers import bypassed, credit_bytes, shapers
-from iolab.trial.packets.verdict import Evidence, judge
+from iolab.trial.packets.verdict import LoadReadings, judge
 
 RATE_BPS = 48_000_000
 """100 000 frames/s of 60 bytes."""
@@ -45,11 +45,11 @@ OVERLOAD = LoadResult(
 BEFORE_IT = (Drop(AtPort(port="dut.eth0"), RING_FULL, 32_400),)
 
 
-def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained: int = 0) -> Evidence:
+def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained: int = 0) -> LoadReadings:
     """What the counters say of the overload."""
     sheet = Balance("a->b", 38_000, 5_600, drops, unexplained)
     busy = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.67, 0.32)
-    return Evidence(
+    return LoadReadings(
         balances=[sheet],
         cpus=[CpuUse(1, 1.0, 0.0, 0.0)],
         threads=[busy],

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from iolab.report.words import EN
+from iolab.report.locale import EN
 from iolab.trial.disk.below import Below, below_of, used_by_others
 from iolab.trial.disk.ledger import Counted
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from iolab.experiment.measures import DiskMeasure
-from iolab.statements.disks import (
+from iolab.messages.disks import (
     ProgramCache,
     VolumeCache,
 )

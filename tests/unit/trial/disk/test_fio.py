@@ -6,7 +6,7 @@ import pytest
 from tests.unit.trial.disk.fio_outputs import direction, measure
 
 from iolab.experiment.machines import Disk
-from iolab.record.metric import Metric
+from iolab.results.metric import Metric
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio_jobs import RAMP_MS, Job, JobSection, jobs_of, uncounted_bytes
 from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, merged, parse_fio

@@ -3,7 +3,7 @@
 import pytest
 from tests.wording import in_words
 
-from iolab.statements.disks import LedgerOpen, ReadFromMemory
+from iolab.messages.disks import LedgerOpen, ReadFromMemory
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.layers import of_block_layer, of_monitor, of_process, of_sockets
 from iolab.trial.disk.ledger import (

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from iolab.experiment.measures import DiskMeasure
-from iolab.record.dimensions import Dimensions
+from iolab.results.dimensions import Dimensions
 from iolab.trial.disk.disk_programs import DISK_PROGRAMS, PROFILES, runs_own
 from iolab.trial.disk.figures import DiskFigure, metrics_of
 from iolab.trial.disk.own import OWN, own_figures, parse_own, request_of

@@ -11,9 +11,9 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Walls
 from iolab.clock import VirtualClock
 from iolab.experiment.measures import DiskMeasure
-from iolab.statements.failures import Failure
-from iolab.statements.programs import DiskStandsStill, ProgramTooLong
-from iolab.statements.storage import (
+from iolab.messages.failures import Failure
+from iolab.messages.programs import DiskStandsStill, ProgramTooLong
+from iolab.messages.storage import (
     Condition,
     DiskServerFailed,
     DiskServerSilent,

@@ -10,7 +10,7 @@ from iolab.agent.client import Agent, Refused
 from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
-from iolab.statements.storage import (
+from iolab.messages.storage import (
     ConnectionRefused,
     DiskDataWrong,
     DiskDetached,

@@ -7,10 +7,10 @@ from tests.wording import in_words
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
-from iolab.record.verdict import Limit
-from iolab.statements.clauses import ThreadRan
-from iolab.statements.disks import BytesThrottled, DepthHeld, OperationsThrottled
-from iolab.statements.places import AtMachine, AtPort
+from iolab.messages.disks import BytesThrottled, DepthHeld, OperationsThrottled
+from iolab.messages.evidence import ThreadRan
+from iolab.messages.places import AtMachine, AtPort
+from iolab.results.verdict import Limit
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.verdict import Line, judge
 from iolab.trial.disk.workers import Busy

@@ -16,9 +16,9 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
-from iolab.record.metric import Metric, Metrics
-from iolab.record.verdict import Limit, Verdict
-from iolab.statements.warnings import CountersMissing
+from iolab.messages.warnings import CountersMissing
+from iolab.results.metric import Metric, Metrics
+from iolab.results.verdict import Limit, Verdict
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Part, Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from iolab.experiment import Resolver, parse
-from iolab.lab.needs.need import Need
-from iolab.lab.needs.profiles import profile_needs, profiled_kernels
-from iolab.statements.lacks import ImageNotInstalled
-from iolab.statements.purposes import ForMeasure
+from iolab.lab.requirements.need import Need
+from iolab.lab.requirements.profiles import profile_needs, profiled_kernels
+from iolab.messages.subjects import ForMeasure
+from iolab.messages.unmet import ImageNotInstalled
 from iolab.trial.instruments.profile import FOLD
 from iolab.trial.instruments.stacks import (
     function_metrics,

@@ -11,8 +11,8 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Series
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Series
 from iolab.trial.instruments.sampled_series import sampled
 
 LAB = Lab(

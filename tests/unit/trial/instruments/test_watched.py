@@ -8,11 +8,11 @@ from tests.wording import in_words
 
 from iolab.agent.watch import Packed, WatchedPoint, WatchStolen
 from iolab.experiment.instruments import Watch
-from iolab.record.dimensions import Dimensions
-from iolab.record.metric import Metrics
-from iolab.record.series import Over
-from iolab.statements.on_wire import WatchBeforeQueue, WatchDisagrees, WatchLost, WatchUnstamped
-from iolab.statements.on_wire import WatchStolen as Stolen
+from iolab.messages.capture_warnings import WatchBeforeQueue, WatchDisagrees, WatchLost, WatchUnstamped
+from iolab.messages.capture_warnings import WatchStolen as Stolen
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metrics
+from iolab.results.series import Over
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watched import Point, watched
 

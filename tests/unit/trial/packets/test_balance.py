@@ -18,8 +18,7 @@ from iolab.agent.traffic import (
     SocketCounts,
     TrafficRan,
 )
-from iolab.record.balance import Balance, Drop
-from iolab.statements.drop_reasons import (
+from iolab.messages.drop_reasons import (
     ByFilter,
     ByRule,
     Damaged,
@@ -32,7 +31,8 @@ from iolab.statements.drop_reasons import (
     NotPassedOnFor,
     RingFull,
 )
-from iolab.statements.places import AtDevice, AtPort, AtReceiver, InKernel, OnTheWay
+from iolab.messages.places import AtDevice, AtPort, AtReceiver, InKernel, OnTheWay
+from iolab.results.balance import Balance, Drop
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.counters.drops import merged
 from iolab.trial.packets.balance import balances, foreign_frames

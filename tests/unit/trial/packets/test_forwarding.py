@@ -10,14 +10,14 @@ from tests.unit.trial.load_trials import ENDS, simulated, site
 from tests.wording import in_words
 
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
-from iolab.record.dimensions import Dimensions, Quantity
-from iolab.record.metric import Metric, Metrics
-from iolab.record.packets import PacketTrial
-from iolab.record.search import Found, LoadResult, StopReason
-from iolab.record.verdict import Limit, Verdict
-from iolab.statements.places import AtPort
-from iolab.statements.searches import TrialsWanted
-from iolab.statements.warnings import QueueTookUp
+from iolab.messages.places import AtPort
+from iolab.messages.searches import TrialsWanted
+from iolab.messages.warnings import QueueTookUp
+from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import Metric, Metrics
+from iolab.results.packets import PacketTrial
+from iolab.results.search import Found, LoadResult, StopReason
+from iolab.results.verdict import Limit, Verdict
 from iolab.store.codec import decode_packets, encode_packets
 from iolab.trial.measurement import Measured, TrialFailed
 from iolab.trial.packets.forwarding import found_limit, limited_by, measure_forwarding

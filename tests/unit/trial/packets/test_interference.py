@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from tests.unit.records import load_record
 
-from iolab.record.load import LoadRecord
-from iolab.record.search import Found, StopReason
-from iolab.record.verdict import GUEST, Limit, Thread, Verdict
-from iolab.statements.clauses import ThreadWaited
-from iolab.statements.doubts import OthersOnCpu
-from iolab.statements.searches import LibraryGaveUp
-from iolab.trial.other_work.work import Work
+from iolab.messages.caveats import OthersOnCpu
+from iolab.messages.evidence import ThreadWaited
+from iolab.messages.searches import LibraryGaveUp
+from iolab.results.load import LoadRecord
+from iolab.results.search import Found, StopReason
+from iolab.results.verdict import GUEST, Limit, Thread, Verdict
+from iolab.trial.interference.work import Work
 from iolab.trial.packets.forwarding import limited_by
 from iolab.trial.packets.interference import interference, is_interference, judged
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from iolab.record.load import LoadRecord, Shaper, Summary
-from iolab.record.search import LoadResult
-from iolab.record.verdict import CpuUse, Limit, Thread, Verdict
-from iolab.statements.warnings import SenderKeptCpu
+from iolab.messages.warnings import SenderKeptCpu
+from iolab.results.load import LoadRecord, Shaper, Summary
+from iolab.results.search import LoadResult
+from iolab.results.verdict import CpuUse, Limit, Thread, Verdict
 from iolab.trial.packets.figures import fallen_short
 from iolab.trial.packets.kept_waiting import kept_waiting
 

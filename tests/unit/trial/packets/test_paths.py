@@ -10,7 +10,7 @@ from tests.wording import in_words
 from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, Latency
-from iolab.record.packets import Choice
+from iolab.results.packets import Choice
 from iolab.trial.lab_access import Alone, Calibration
 from iolab.trial.packets import paths
 from iolab.trial.packets.forwarding import highest_fps

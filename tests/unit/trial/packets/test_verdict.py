@@ -7,22 +7,22 @@ from tests.unit.trial.sheets import RECEIVED, SENT, stall
 from tests.wording import in_words
 
 from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
-from iolab.record.balance import Balance, Drop
-from iolab.record.search import LoadResult
-from iolab.record.verdict import CpuUse, Limit, Thread
-from iolab.statements.clauses import (
+from iolab.messages.caveats import ReasonOfOthers
+from iolab.messages.drop_reasons import InQdisc, NotPassedOnFor, RingFull
+from iolab.messages.evidence import (
     CpuStolen,
     Disturbance,
     HeldUp,
 )
-from iolab.statements.doubts import ReasonOfOthers
-from iolab.statements.drop_reasons import InQdisc, NotPassedOnFor, RingFull
-from iolab.statements.places import AtCpu, AtDevice, AtPort, AtReceiver, OnTheWay, Place
+from iolab.messages.places import AtCpu, AtDevice, AtPort, AtReceiver, OnTheWay, Place
+from iolab.results.balance import Balance, Drop
+from iolab.results.search import LoadResult
+from iolab.results.verdict import CpuUse, Limit, Thread
 from iolab.trial.counters.drops import DAMAGED, FILTER, RULE
 from iolab.trial.lab_access import Calibration, Ceilings
 from iolab.trial.packets.flow_losses import dead_flows, explains
 from iolab.trial.packets.stalls import excused_frames, perturbations
-from iolab.trial.packets.verdict import Evidence, judge
+from iolab.trial.packets.verdict import LoadReadings, judge
 
 
 def test_frames_due_while_the_host_held_the_sender_up_are_not_the_generators_fault() -> None:
@@ -64,11 +64,11 @@ def test_a_generator_that_waited_for_its_cpu_is_named_in_doubt() -> None:
     """A tenth of the frames stayed unsent: a thread that waited 6 % of the time may be why, one that ran may not."""
     sending = Thread("generator", "generator", "tester.p0", 0, 0.9, 0.06)
     short = result(lost=0, unsent=1_000)
-    waited = judge(short, 1e-3, Evidence(threads=[sending]))
+    waited = judge(short, 1e-3, LoadReadings(threads=[sending]))
     assert waited.limit is Limit.GENERATOR
     assert "waited for its CPU 6 %" in in_words(waited.doubt)
-    assert judge(short, 1e-3, Evidence(threads=[replace(sending, wait_ratio=0.01)])).doubt is None
-    beyond = Evidence(threads=[sending], ceilings=Ceilings(generator_fps=9_000))
+    assert judge(short, 1e-3, LoadReadings(threads=[replace(sending, wait_ratio=0.01)])).doubt is None
+    beyond = LoadReadings(threads=[sending], ceilings=Ceilings(generator_fps=9_000))
     assert judge(short, 1e-3, beyond).doubt is None, "no CPU lets it send more than its ceiling"
 
 
@@ -116,7 +116,7 @@ def test_the_verdict_is_what_the_figures_show(
     trial: LoadResult, sheets: list[Balance], cpus: list[CpuUse], threads: list[Thread], limit: Limit
 ) -> None:
     """Each cause with its figures; without any it is unexplained, however busy a CPU was."""
-    found = judge(trial, 1e-4, Evidence(balances=sheets, cpus=cpus, threads=threads, held_ns=HELD_NS))
+    found = judge(trial, 1e-4, LoadReadings(balances=sheets, cpus=cpus, threads=threads, held_ns=HELD_NS))
     assert found.limit is limit
     assert any(character.isdigit() for character in in_words(found.seen))
 
@@ -128,7 +128,7 @@ def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_device
         arrivals = Thread("napi/p1-2", "napi", "tester.p1", 1, receives)
         found = judge(
             result(), 1e-4,
-            Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)],
+            LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)],
             threads=[device, arrivals]),
         )  # fmt: skip
         assert (found.limit, found.place) == (Limit.RECEIVER, AtPort(port="tester.p1"))
@@ -142,7 +142,9 @@ def test_a_disturbed_host_is_blamed_only_for_what_it_can_have_lost(held_ms: int,
     found = judge(
         trial,
         1e-4,
-        Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=held_ms * 1_000_000),
+        LoadReadings(
+            balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=held_ms * 1_000_000
+        ),
     )
     assert found.limit is limit
 
@@ -164,7 +166,7 @@ def test_the_verdict_knows_what_the_instrument_can_do(
     trial: LoadResult, sheets: list[Balance], ceilings: Ceilings, limit: Limit
 ) -> None:
     """A load above its ceiling limits the generator, disturbed host or not; at its own the receiver is the limit."""
-    found = judge(trial, 1e-4, Evidence(balances=sheets, cpus=[CALM], ceilings=ceilings, held_ns=HELD_NS))
+    found = judge(trial, 1e-4, LoadReadings(balances=sheets, cpus=[CALM], ceilings=ceilings, held_ns=HELD_NS))
     assert found.limit is limit
     assert ("calibrat" in in_words(found.seen)) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
 
@@ -174,7 +176,7 @@ def test_a_thread_that_ran_all_the_time_is_the_limit_whatever_the_receiver_can_d
     found = judge(
         result(),
         1e-4,
-        Evidence(
+        LoadReadings(
             balances=dropped(AtPort(port="dut.eth0"), 100),
             cpus=[BUSY],
             threads=[DEVICE],
@@ -219,7 +221,9 @@ def test_loss_as_often_in_the_calm_as_in_stalls_is_not_the_hosts(
 ) -> None:
     """Rates decide, not counts: 30 of 3000 are 1 % again. Where little was calm there is doubt."""
     found = judge(
-        trial, 1e-4, Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=HELD_NS)
+        trial,
+        1e-4,
+        LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=HELD_NS),
     )
     assert (found.limit, not found.doubt) == (limit, certain)
 
@@ -244,13 +248,13 @@ def test_loss_as_often_in_the_calm_as_in_stalls_is_not_the_hosts(
 def test_what_was_dropped_by_a_decision_is_never_the_hosts_doing(drop: Drop, limit: Limit) -> None:
     """However disturbed it was, and however little of the trial was calm: a rule needs no time."""
     sheets = [Balance("a->b", 10_000, 9_900, (drop,), 0)]
-    found = judge(result(perturbed=HELD_UP), 1e-4, Evidence(balances=sheets, held_ns=HELD_NS))
+    found = judge(result(perturbed=HELD_UP), 1e-4, LoadReadings(balances=sheets, held_ns=HELD_NS))
     assert (found.limit, found.place, found.doubt) == (limit, drop.place, None)
 
 
 def test_a_counter_of_more_drops_than_frames_are_missing_counts_other_traffic_too() -> None:
     """The sentence has no more lost frames than there are, and says that it is not certain whose they were."""
-    found = judge(result(lost=350), 1e-4, Evidence(balances=dropped(AtPort(port="dut.eth0"), 1_986)))
+    found = judge(result(lost=350), 1e-4, LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 1_986)))
     assert "350 of 350 lost frames were dropped at dut.eth0" in in_words(found.seen)
     assert "other traffic" in in_words(found.doubt)
 
@@ -264,15 +268,15 @@ def test_a_reason_that_may_be_that_of_others_makes_no_certain_verdict() -> None:
         "NETFILTER_DROP",
         OTHERS,
     )
-    found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, (drop,), 0)]))
+    found = judge(result(), 1e-4, LoadReadings(balances=[Balance("a->b", 10_000, 9_900, (drop,), 0)]))
     assert (found.limit, found.place, found.doubt) == (Limit.RULE, AtPort(port="dut.eth0"), OTHERS)
 
 
 def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> None:
     """What it dropped before is not known, and may have been most; a trial without loss is sure."""
-    evidence = Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), begun_again=("dut.eth1",))
+    evidence = LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), begun_again=("dut.eth1",))
     assert "the queue at dut.eth1 began again" in in_words(judge(result(), 1e-4, evidence).doubt)
-    assert not judge(result(lost=0), 1e-4, Evidence(begun_again=("dut.eth1",))).doubt
+    assert not judge(result(lost=0), 1e-4, LoadReadings(begun_again=("dut.eth1",))).doubt
 
 
 def test_losses_from_several_causes_are_all_told() -> None:
@@ -281,7 +285,7 @@ def test_losses_from_several_causes_are_all_told() -> None:
         Balance("a->b", 5_000, 4_940, (Drop(AtPort(port="dut.eth0"), RingFull(), 60),), 0),
         Balance("b->a", 5_000, 4_960, (Drop(AtPort(port="dut.eth1"), InQdisc(), 40),), 0),
     ]
-    found = judge(result(), 1e-4, Evidence(balances=sheets))
+    found = judge(result(), 1e-4, LoadReadings(balances=sheets))
     assert (found.limit, found.place, found.doubt) == (Limit.HOP, AtPort(port="dut.eth0"), None)
     assert "beside, 40 were dropped at dut.eth1 (qdisc)" in in_words(found.seen)
 
@@ -289,7 +293,7 @@ def test_losses_from_several_causes_are_all_told() -> None:
 def test_losses_at_many_places_are_named_with_doubt() -> None:
     """No place has most of them, though counters tell of all."""
     drops = tuple(Drop(AtPort(port=f"dut.eth{number}"), RingFull(), 25) for number in range(4))
-    found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, drops, 0)]))
+    found = judge(result(), 1e-4, LoadReadings(balances=[Balance("a->b", 10_000, 9_900, drops, 0)]))
     assert found.limit is Limit.HOP
     assert "several places" in in_words(found.doubt)
 
@@ -305,7 +309,7 @@ def flows(*dead: int, others_lost: int = 0) -> ReceiverReport:
 def test_a_flow_of_which_nothing_arrives_is_a_finding_of_its_own() -> None:
     """Nine flows pass whole: no want of time does that. The host is not blamed, and the place is named."""
     dead = dead_flows([flows(3)])
-    seen = Evidence(balances=dropped(AtPort(port="dut.eth0"), 1_000), dead=dead, held_ns=10**9)
+    seen = LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 1_000), dead=dead, held_ns=10**9)
     found = judge(result(lost=1_000, perturbed=HELD_UP), 1e-4, seen)
     assert (found.limit, found.place) == (Limit.FLOWS, AtPort(port="dut.eth0"))
     assert "all 1000 frames of 1 of 10 flows" in in_words(found.seen)
@@ -325,7 +329,9 @@ def test_the_receiver_that_takes_the_devices_cpu_is_named_by_its_own_port() -> N
     receiver = Thread("receiver", "receiver", "tester.p1", 1, 0.7)
     threads = [replace(DEVICE, busy_ratio=0.2), receiver]
     found = judge(
-        result(), 1e-4, Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[BUSY], threads=threads)
+        result(),
+        1e-4,
+        LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[BUSY], threads=threads),
     )
     assert (found.limit, found.place) == (Limit.RECEIVER, AtPort(port="tester.p1"))
     assert "dropped at dut.eth0" in in_words(found.seen)

@@ -7,10 +7,10 @@ from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.agent.port_counters import InterfaceCounters
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.endpoints import Port
-from iolab.record.verdict import Limit, Verdict
-from iolab.statements.places import AtMachine, AtPort
-from iolab.statements.programs import OneAfterTheOther, OwnProgramRan, OwnThreadRan
-from iolab.statements.streams import NearlyBusy, NoSingleThread
+from iolab.messages.places import AtMachine, AtPort
+from iolab.messages.programs import OneAfterTheOther, OwnProgramRan, OwnThreadRan
+from iolab.messages.streams import NearlyBusy, NoSingleThread
+from iolab.results.verdict import Limit, Verdict
 from iolab.trial.programs.measure import _of_time
 from iolab.trial.programs.verdict import Line, Ran, ServiceRan, judge
 

@@ -10,16 +10,16 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.round_trips import Ping, RequestResponse
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Endpoint, make_topology
-from iolab.record.encoding import Malformed
-from iolab.record.metric import Metrics
-from iolab.record.verdict import Limit
-from iolab.statements.round_trips import (
+from iolab.messages.round_trips import (
     OneRequestEach,
     RequestsLate,
     RequestsUnsent,
     RoundTripParts,
     TransactionsReached,
 )
+from iolab.results.encoding import Malformed
+from iolab.results.metric import Metrics
+from iolab.results.verdict import Limit
 from iolab.trial.round_trips.figures import (
     ping_metrics,
     ping_warnings,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from iolab.record.search import Found, Goal, LoadResult
+from iolab.results.search import Found, Goal, LoadResult
 from iolab.trial.search.evidence import run
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import Strategy

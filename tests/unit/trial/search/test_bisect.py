@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.trial.search.conftest import CAPACITY_FPS, NOISY, goal_for, results_of, search
 
-from iolab.record.search import Goal, LoadResult, StopReason
+from iolab.results.search import Goal, LoadResult, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.simulated import Device
 from iolab.trial.search.types import LoadTrial

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.record.search import LoadResult
+from iolab.results.search import LoadResult
 from iolab.trial.search.change import find_change
 from iolab.units import NS_PER_S
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.search.conftest import SEEDS, goal_for, results_of
 
-from iolab.record.search import Goal, LoadResult, Steady
-from iolab.statements.clauses import CpuStolen
+from iolab.messages.evidence import CpuStolen
+from iolab.results.search import Goal, LoadResult, Steady
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import cleared
 from iolab.trial.search.fast import Fast

@@ -17,7 +17,7 @@ from tests.unit.trial.search.conftest import (
 )
 from tests.wording import in_words
 
-from iolab.record.search import Found, Goal, StopReason
+from iolab.results.search import Found, Goal, StopReason
 from iolab.trial.search.evidence import spent_ns
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.ledger import settle

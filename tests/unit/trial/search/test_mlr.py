@@ -18,7 +18,7 @@ from tests.unit.trial.search.conftest import (
 )
 from tests.wording import in_words
 
-from iolab.record.search import Goal, LoadResult, StopReason
+from iolab.results.search import Goal, LoadResult, StopReason
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import LoadTrial

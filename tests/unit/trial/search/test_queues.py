@@ -5,8 +5,8 @@ import statistics
 import pytest
 from tests.unit.trial.search.conftest import results_of, search
 
-from iolab.record.search import Found, Goal, LoadResult, StopReason
-from iolab.statements.clauses import CpuStolen
+from iolab.messages.evidence import CpuStolen
+from iolab.results.search import Found, Goal, LoadResult, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import strict_fps
 from iolab.trial.search.fast import Fast

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.search.conftest import CAPACITY_FPS, NOISY, STALLING, goal_for, results_of, search
 
-from iolab.record.search import Goal, LoadResult, StopReason
-from iolab.statements.clauses import CpuStolen
+from iolab.messages.evidence import CpuStolen
+from iolab.results.search import Goal, LoadResult, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import meets, strict_fps
 from iolab.trial.search.fast import Fast

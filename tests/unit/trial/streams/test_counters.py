@@ -7,7 +7,7 @@ import pytest
 from iolab.agent.messages import Observation, Reading
 from iolab.agent.port_counters import InterfaceCounters
 from iolab.lab.topology import Endpoint
-from iolab.record.metric import Metrics
+from iolab.results.metric import Metrics
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.streams.iperf3 import FlowReport
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.streams.flows import FAR, NEAR, flow, seen
 
-from iolab.record.verdict import GUEST, CpuUse, Thread
-from iolab.report.words import EN
+from iolab.report.locale import EN
+from iolab.results.verdict import GUEST, CpuUse, Thread
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import Carrier, Passed, StreamSeen
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from iolab.record.dimensions import Dimensions
-from iolab.record.series import Series
+from iolab.results.dimensions import Dimensions
+from iolab.results.series import Series
 from iolab.trial.streams.intervals import interval_series
 from iolab.trial.streams.iperf3_report import Report, parse_report
 

@@ -7,7 +7,7 @@ import pytest
 
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import Endpoint
-from iolab.record.metric import Metrics
+from iolab.results.metric import Metrics
 from iolab.trial.streams.figures import flow_metrics, jain_index
 from iolab.trial.streams.iperf3 import Pair, client_argv, flow_reports, server_argv
 from iolab.trial.streams.iperf3_report import Report, parse_report

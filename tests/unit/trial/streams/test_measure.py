@@ -18,8 +18,8 @@ from iolab.experiment.machines import Netns, Vm
 from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
-from iolab.report.words import EN
-from iolab.statements.warnings import CongestionDiffers
+from iolab.messages.warnings import CongestionDiffers
+from iolab.report.locale import EN
 from iolab.trial.failed import Failed, failure_of
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, TrialFailed

@@ -6,12 +6,12 @@ import pytest
 from tests.unit.trial.streams.flows import TCP, datagrams, flow, seen
 
 from iolab.experiment.impairments import DELIVERY_BYTES, Impairments
-from iolab.record.balance import Drop
-from iolab.record.load import Shaper
-from iolab.record.verdict import Limit
-from iolab.report.words import EN
-from iolab.statements.drop_reasons import ByLoss, LongerThanMtu
-from iolab.statements.places import AtPort, OnWire
+from iolab.messages.drop_reasons import ByLoss, LongerThanMtu
+from iolab.messages.places import AtPort, OnWire
+from iolab.report.locale import EN
+from iolab.results.balance import Drop
+from iolab.results.load import Shaper
+from iolab.results.verdict import Limit
 from iolab.trial.counters.passing import LevelChange
 from iolab.trial.streams.evidence import FlowSeen, LineSeen, Passed, ShaperSeen
 from iolab.trial.streams.lines import capacity_bytes

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.streams.flows import FAR, NEAR, TCP, datagrams, flow, seen
 
-from iolab.record.balance import Drop
-from iolab.record.load import Shaper
-from iolab.record.verdict import GUEST, CpuUse, Limit, Thread
-from iolab.report.words import EN
-from iolab.statements.doubts import ShaperUnknown
-from iolab.statements.drop_reasons import NotPassedOnFor, RingFull, SocketFull
-from iolab.statements.places import AtMachine, AtPort
-from iolab.statements.streams import Limited, OfFlow, OtherFlows
+from iolab.messages.caveats import ShaperUnknown
+from iolab.messages.drop_reasons import NotPassedOnFor, RingFull, SocketFull
+from iolab.messages.places import AtMachine, AtPort
+from iolab.messages.streams import Limited, OfFlow, OtherFlows
+from iolab.report.locale import EN
+from iolab.results.balance import Drop
+from iolab.results.load import Shaper
+from iolab.results.verdict import GUEST, CpuUse, Limit, Thread
 from iolab.trial.streams.evidence import Carrier, FlowSeen, LineSeen, ShaperSeen
 from iolab.trial.streams.verdict import judge
 

@@ -1,0 +1,128 @@
+"""What a computer does for the traffic of its cards: their queues, and the CPUs that take their interrupts.
+
+It is asked for by the computer itself, of all its cards with a cable, or by a guest, of the card that its frames pass:
+the parent's own port that a link joins its guests to; a tap or a macvtap on a veth pair has none. Pure.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import product
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Host, HostTuning, Vm
+from iolab.experiment.port_ref import PortRef
+from iolab.lab.actions import ORIGINAL, Run, SpreadInterrupts
+from iolab.lab.dependencies import base_of
+from iolab.lab.links.link_topology import Join, is_card, join_of, uplinks
+from iolab.lab.nics.settings import card_settings
+from iolab.lab.readback.values import HardwareSettings, Value
+from iolab.lab.readings import Command, Expectation, InterruptState, Reading
+from iolab.lab.resources import Resource
+from iolab.lab.topology import Port, Topology
+
+
+def traffic_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
+    """Return the ports of its parent that a guest's frames pass and that are cards: of a guest, or with a cable."""
+    links = [link for link, one in lab.links.items() if any(end.machine == name for end in one.ends)]
+    ends = (end for link in links for end in uplinks(lab, link) if end.machine != name)
+    return tuple(dict.fromkeys(end for end in ends if _is_real(lab, end)))
+
+
+def tuned_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
+    """Return the cards that `host` of a machine is about: a computer's own with a cable, of a guest its parent's."""
+    if isinstance(lab.machines[name], Vm):
+        return traffic_cards(lab, name)
+    ends = (end for link in lab.links.values() if link.cable for end in link.ends)
+    return tuple(dict.fromkeys(end for end in ends if end.machine == name))
+
+
+def tunings(lab: Lab) -> dict[str, HostTuning]:
+    """Return what is asked of each card, by its port: what its computer and the guests behind it say together.
+
+    Raises:
+        InputError: two machines ask for different things of one card.
+    """
+    found: dict[str, dict[str, tuple[str, object]]] = {}
+    for name, machine in lab.machines.items():
+        if not isinstance(machine, Vm | Host):
+            continue
+        wanted = {key: value for key, value in machine.host if value != getattr(HostTuning(), key)}
+        for ref, (key, value) in product(tuned_cards(lab, name), wanted.items()):
+            other, asked = found.setdefault(ref, {}).setdefault(key, (name, value))
+            if asked != value:
+                seen = f"another `host.{key}` than {other}, whose frames pass {ref} as well"
+                allowed = "one for a card: the same for its computer and the guests behind it, or at one only"
+                raise InputError(
+                    [Problem(f"lab.machines.{name}.host.{key}", "setting a card", seen, allowed)]
+                )
+    return {
+        ref: HostTuning.model_validate({key: value for key, (_, value) in asked.items()})
+        for ref, asked in found.items()
+    }
+
+
+def tuning_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Iterator[Resource]:
+    """Return queues and interrupts of the cards; the card gets its own back when no more is asked.
+
+    `made` are the keys of what there is already: a guest's card has its queues where it is made.
+
+    Raises:
+        InputError: two machines ask for different things of one card.
+    """
+    asked = tunings(lab)
+    for port in (port for port in topology.ports() if port.ref in asked):
+        tuning, owner = asked[port.ref], lab.machines[port.machine]
+        own, key = isinstance(owner, Vm), f"queues:{port.ref}"
+        if tuning.queues is not None and not own:
+            undo = Command(("ethtool", "-L", port.name, ORIGINAL))
+            yield queues_resource(port, tuning.queues, base_of(lab, port), undo)
+        if tuning.irq_cpus:
+            queues = tuning.queues or (owner.queues if isinstance(owner, Vm) else None)
+            first = (key,) if key in made or (tuning.queues is not None and not own) else ()
+            yield _interrupts(port, tuning.irq_cpus, queues, (base_of(lab, port), *first))
+        yield from card_settings(port, tuning, base_of(lab, port))
+
+
+def _is_real(lab: Lab, ref: PortRef) -> bool:
+    """Tell whether a parent's port is a card."""
+    joins = {join_of(lab, link) for link, one in lab.links.items() if ref in one.ends}
+    return is_card(lab, ref) or Join.CABLE in joins
+
+
+def queues_resource(port: Port, queues: int, need: str, undo: Command | None = None) -> Resource:
+    """Return how many of its queue pairs a card uses; with an undo, what it used before is read for it."""
+    show = Reading(Command(("ethtool", "-l", port.name)), HardwareSettings(("combined",)))
+    change = Command(("ethtool", "-L", port.name, "combined", str(queues)))
+    return Resource(
+        key=f"queues:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(need,),
+        actions=(Run(change, undo, show if undo else None),),
+        expect=(Expectation(show, f"combined {queues}", f"queues of {port.ref}"),),
+        held=True,
+    )
+
+
+def _interrupts(port: Port, cpus: tuple[int, ...], queues: int | None, needs: tuple[str, ...]) -> Resource:
+    what = f"CPUs that take the interrupts of {port.ref}"
+    return Resource(
+        key=f"interrupts:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=needs,
+        actions=(SpreadInterrupts(port.name, cpus, queues),),
+        expect=(Expectation(Reading(InterruptState(port.name), Value()), cpu_ranges(cpus), what),),
+        held=True,
+    )
+
+
+def cpu_ranges(cpus: tuple[int, ...]) -> str:
+    """Return CPUs as the kernel lists them: "0-2,5"."""
+    runs: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

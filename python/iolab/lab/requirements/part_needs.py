@@ -1,0 +1,122 @@
+"""What the parts of a cell need by themselves; what they need together is in `lab_needs`."""
+
+from collections.abc import Iterator
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Machine, Vm
+from iolab.experiment.measures import Measure
+from iolab.experiment.shapes import Shape
+from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.requirements.need import Need, NeedKind, Wanted
+from iolab.lab.requirements.where import where
+from iolab.lab.topology import Topology
+from iolab.lab.volumes.needs import disk_needs
+from iolab.messages.conflicts import (
+    DriverRingFixed,
+    OneQueue,
+    PlainClash,
+    RingSizeAbsent,
+)
+from iolab.messages.not_supported import (
+    InstrumentUnbuilt,
+    MeasureUnbuilt,
+    PlainUnbuilt,
+)
+from iolab.messages.subjects import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
+from iolab.messages.unmet import UnmetRequirement
+from iolab.registry.nics import NICS
+from iolab.registry.registry import instrument_kinds, measure_kinds
+
+
+def machine_needs(name: str, machine: Machine) -> tuple[Wanted, ...]:
+    """Return what a machine needs by itself."""
+    vm = _vm(ForMachine(machine=name), machine) if isinstance(machine, Vm) else ()
+    return (*disk_needs(name, machine), *vm)
+
+
+def link_needs(name: str, link: Link) -> tuple[Wanted, ...]:
+    """Return what a link needs by itself."""
+    return tuple(_link(ForLink(link=name), link))
+
+
+def measure_needs(name: str, measure: Measure) -> tuple[Wanted, ...]:
+    """Return what a measure, and what stands beside it, need by themselves."""
+    purpose, kind = ForMeasure(measure=name), measure_kinds()[measure.kind]
+    found: list[Wanted] = []
+    if kind.measure is None:
+        found.append(MeasureUnbuilt(purpose=purpose, kind=kind.name))
+    found += kind.needs(purpose, measure)
+    for one in measure.beside():
+        row = instrument_kinds()[one.kind]
+        if row.make is None:
+            found.append(InstrumentUnbuilt(purpose=purpose, kind=row.name))
+        found += (Need(NeedKind.PROGRAM, program, purpose) for program in row.programs)
+        found += row.needs(purpose, one)
+    return tuple(found)
+
+
+def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tuple[Wanted, ...]:
+    """Return what a measure needs of the kernels of a lab that it goes together with.
+
+    Raises:
+        InputError: it does not: an end does not exist, or no way joins two of them.
+    """
+    kind = measure_kinds()[measure.kind]
+    kind.check(measure, lab, topology)
+    runs = kind.runs(measure) if kind.runs is not None else kind.programs
+    places = [where(lab, kernel) for kernel in kind.kernels(measure, topology) or (HERE,)]
+    wanted = [(NeedKind.PROGRAM, program) for program in runs]
+    wanted += [(NeedKind.FEATURE, feature) for feature in kind.features(measure)]
+    named = [
+        (NeedKind.NAMED_PROGRAM, program, where(lab, kernel_of(lab, machine)))
+        for machine, program in kind.named_programs(measure)
+    ]
+    beside = [
+        need
+        for one in measure.beside()
+        for need in instrument_kinds()[one.kind].lab_needs(lab, one, ForMeasure(measure=name))
+    ]
+    every = [(sort, what, there) for there in dict.fromkeys(places) for sort, what in wanted]
+    programs = (Need(sort, what, ForMeasure(measure=name), there) for sort, what, there in (*every, *named))
+    return (*programs, *beside)
+
+
+def _vm(purpose: Purpose, machine: Vm) -> Iterator[UnmetRequirement]:
+    if machine.queues > 1 and not (machine.engine == "qemu" and NICS[machine.nic].is_virtio):
+        card = "xen" if machine.engine == "xen" else machine.nic
+        yield OneQueue(purpose=KeyOf(key="queues", part=purpose), card=card)
+    yield from ring_trouble(KeyOf(key="ring", part=purpose), machine)
+
+
+def ring_trouble(purpose: Purpose, machine: Vm) -> Iterator[UnmetRequirement]:
+    """Tell which ring sizes a card cannot have."""
+    asked = [
+        (side, size) for side, size in (("rx", machine.ring.rx), ("tx", machine.ring.tx)) if size is not None
+    ]
+    for side, size in asked:
+        if machine.engine == "xen":
+            yield PlainClash(code="xen-ring-fixed", purpose=purpose)
+        elif NICS[machine.nic].fixed_rings:
+            yield DriverRingFixed(purpose=purpose, nic=machine.nic)
+        elif NICS[machine.nic].is_virtio and size not in (sizes := VIRTIO_RINGS[_rings_of(machine, side)]):
+            yield RingSizeAbsent(purpose=purpose, nic=machine.nic, side=side, size=size, present=sizes)
+
+
+def _rings_of(machine: Vm, side: str) -> str:
+    """Return which of a virtio card's sizes hold: only a switch in user space reads long transmit rings."""
+    return "rx" if machine.nic == "vhost-user" else side
+
+
+def _link(purpose: Purpose, link: Link) -> Iterator[UnmetRequirement]:
+    if link.shape is not None:
+        yield from _shape(KeyOf(key="shape", part=purpose), link.shape)
+
+
+def _shape(purpose: Purpose, shape: Shape) -> Iterator[UnmetRequirement]:
+    if shape.qdisc == "etf":  # it drops every packet without a transmit time, and no measure gives one
+        yield PlainUnbuilt(code="etf-unbuilt", purpose=purpose)
+
+
+VIRTIO_RINGS = {"rx": (256, 512, 1024), "tx": (256,)}
+"""What QEMU allows (virtio-net: a power of two up to 1024; tx above 256 only with vhost-user) [descriptors]."""

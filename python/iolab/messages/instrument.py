@@ -1,0 +1,111 @@
+"""What is stated of the instrument: what shares a CPU, and by which path frames are sent. Types only."""
+
+from typing import Literal
+
+from iolab.messages.statement import Failure, Name, Quoted, Statement
+
+
+class Part(Statement, kind=True):
+    """A part of a trial that needs a CPU."""
+
+
+class PortPart(Part):
+    """A thread of a port."""
+
+    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+        "generator-at",  # The thread that sends at a port
+        "receiver-at",  # The thread that receives at a port
+        "napi-at",  # The kernel's thread that takes frames in at a port
+    ]
+    port: Name
+
+
+class FurtherGeneratorAt(Part):
+    """A further thread that sends at a port; the first is number 1."""
+
+    port: Name
+    number: int
+
+
+class Sharing(Statement, kind=True):
+    """Parts of a trial that have no CPU of their own."""
+
+
+class PartsShareCpu(Sharing):
+    """Parts share a CPU."""
+
+    parts: tuple[Part, ...]
+    cpu: int
+
+
+class NoThreadOfItsOwn(Sharing):
+    """Ports have no thread that takes frames in: the sender's CPU does that work."""
+
+    ports: tuple[Name, ...]
+
+
+class ThreadsUnplaced(Sharing):
+    """Threads of ports run on any CPU: an ordinary user may not place them."""
+
+    ports: tuple[Name, ...]
+
+
+class PathReason(Statement, kind=True):
+    """Why frames are sent by a path."""
+
+
+class PathFallback(PathReason):
+    """Why a better path could not be used."""
+
+    said: Quoted
+    """The agent's own words, with what the kernel answered."""
+
+
+class PathOfDriver(PathReason):
+    """Frames leave by these ways, and there is nothing to compare."""
+
+    ways: tuple[Name, ...]
+
+
+class PathsUncompared(PathReason):
+    """The paths could not be compared."""
+
+    error: Failure
+
+
+class LiveFramesFail(PathReason):
+    """BPF live frames do not work here."""
+
+    af_xdp_fps: float
+    error: Failure
+
+
+class LiveFramesVanish(PathReason):
+    """BPF live frames vanish on the way; those of AF_XDP arrive."""
+
+
+class ByCalibration(PathReason):
+    """The figures that follow are of this host's calibration; nothing was sent for them."""
+
+    code = "path-by-calibration"
+
+
+class PathRates(PathReason):
+    """How many frames leave by each path."""
+
+    af_xdp_fps: float
+    live_fps: float
+
+
+class PathEvennessUnknown(PathReason):
+    """How evenly frames leave was not seen."""
+
+
+class PathEvenness(PathReason):
+    """How late 90 % of the frames are by each path, and how late they may be."""
+
+    load_fps: float
+    af_xdp_late_ns: int
+    live_late_ns: int
+    allowed_ns: int
+    max_burst: int

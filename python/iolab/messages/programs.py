@@ -1,0 +1,194 @@
+"""What is stated of programs of the user's own: what limited them, and how they failed. Types only."""
+
+from iolab.messages.caveats import Caveat
+from iolab.messages.evidence import Evidence
+from iolab.messages.failures import Failure
+from iolab.messages.statement import Name, Quoted
+
+
+class OfProgram(Evidence, kind=True):
+    """What a program did on its CPUs."""
+
+    program: Name
+    machine: Name
+
+
+class OwnThreadRan(OfProgram):
+    """How much of the time the busiest thread of a program ran, and waited for a CPU."""
+
+    busy_ratio: float
+    wait_ratio: float
+
+
+class OwnProgramRan(OfProgram):
+    """CPU time of a program and what it started, for each second: more than 1 where several ran at once."""
+
+    cpus_ratio: float
+
+
+class OwnCpusFull(OfProgram):
+    """The only CPUs that a program may run on had no time left."""
+
+    cpus: tuple[int, ...]
+    busy_ratio: float
+
+
+class NothingFull(Evidence):
+    """No thread, no CPU and no link of known rate was seen at its limit."""
+
+
+class OneAfterTheOther(Caveat):
+    """Its processes were too short to be seen: they may have run one after the other, or not."""
+
+
+PROGRAM_CODES = frozenset({OwnThreadRan.code, OwnProgramRan.code, OwnCpusFull.code, NothingFull.code})
+"""Of what a verdict on programs of the user's own says first."""
+
+
+class ProgramNotStarted(Failure):
+    """A program could not be started."""
+
+    program: Name
+    machine: Name
+    said: Quoted
+
+
+class ProgramNotReady(Failure):
+    """A server was not ready in time."""
+
+    program: Name
+    machine: Name
+    waited_ns: int
+    said: Quoted
+    """What it wrote."""
+
+
+class ProgramEndedEarly(Failure):
+    """A server ended before it was stopped."""
+
+    program: Name
+    machine: Name
+    ended: Name
+    """status N or signal N."""
+    said: Quoted
+    """What it wrote."""
+
+
+class ProgramTooLong(Failure):
+    """A program went on beyond its time and was killed."""
+
+    program: Name
+    machine: Name
+    limit_ns: int
+    said: Quoted
+    """What it wrote."""
+
+
+class DiskStandsStill(Failure):
+    """A disk answered nothing while a program worked on it; the program was ended."""
+
+    program: Name
+    machine: Name
+    still_ns: int
+    """For so long."""
+    in_flight: int
+    """Requests that wait."""
+
+
+class ProgramEndedBadly(Failure):
+    """A program ended otherwise than it should."""
+
+    program: Name
+    machine: Name
+    ended: Name
+    """status N or signal N."""
+    expected: int
+    """Exit status."""
+    said: Quoted
+    """What it wrote."""
+
+
+class ProgramsForkedAway(Failure):
+    """Processes that a trial's programs had started went on after all had ended, and were killed."""
+
+    programs: tuple[Name, ...]
+    left: int
+
+
+class OutputTooLong(Failure):
+    """A program wrote more than is kept, so that its figures cannot be looked for."""
+
+    program: Name
+    machine: Name
+    kept_bytes: int
+    dropped_bytes: int
+
+
+class FigureAbsent(Failure):
+    """A figure is not in the output."""
+
+    figure: Name
+    said: Quoted
+    """The end of the output."""
+
+
+class FigureAbsentErrors(Failure):
+    """A figure is not in the output, and the program wrote to its standard error."""
+
+    figure: Name
+    said: Quoted
+    """The end of the output."""
+    errors: Quoted
+    """The end of its standard error."""
+
+
+class FigureCut(Failure):
+    """The pattern of a figure matches a part of a number."""
+
+    figure: Name
+    seen: Quoted
+    """The part."""
+    whole: Quoted
+    """The text around it."""
+
+
+class OutputMalformed(Failure):
+    """The output is not of the form that a figure is looked for in, or is ambiguous in that form."""
+
+    figure: Name
+    seen: Quoted
+    """The beginning of the output."""
+    said: Quoted
+    """What is wrong."""
+
+
+class FigureAmbiguous(Failure):
+    """A figure is in the output several times."""
+
+    figure: Name
+    found: int
+
+
+class FigureUnread(Failure):
+    """The text in the place of a figure is no number."""
+
+    figure: Name
+    seen: Quoted
+    said: Quoted
+
+
+class FigureOfOtherUnit(Failure):
+    """A number in the output has another unit than its figure."""
+
+    figure: Name
+    seen: Quoted
+    """The number and its unit."""
+    unit: Name
+    """Of the figure."""
+
+
+class SearchTooLong(Failure):
+    """A regular expression was looked for too long."""
+
+    figure: Name
+    limit_ns: int

@@ -1,0 +1,164 @@
+"""Where registered parts are found: iolab's own in two tables, those of other packages by their entry points.
+
+    [project.entry-points."iolab.measures"]
+    knock = "mypackage.knock:KNOCK"
+
+A part that cannot be loaded stops the program with a message that names its package: an experiment must never be read
+with another meaning than it had where it was written.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from traceback import walk_tb
+from typing import TypeVar
+
+from iolab.errors import UnsupportedError
+from iolab.registry.guard import guarded
+from iolab.registry.rows import OWN, AnyInstrumentKind, AnyMeasureKind, InstrumentKind, MeasureKind
+
+MEASURES, INSTRUMENTS = "iolab.measures", "iolab.instruments"
+"""Groups of entry points."""
+Row = TypeVar("Row", AnyMeasureKind, AnyInstrumentKind)
+Own = Callable[[], tuple[Sequence[AnyMeasureKind], Sequence[AnyInstrumentKind]]]
+"""Gives iolab's own rows, which are of rooms above. It is called when the first kind is asked for: they are costly."""
+_own: list[Own] = []
+
+
+def provide(own: Own) -> None:
+    """Take iolab's own rows from above: once in a program, before it reads an experiment (`iolab.own_kinds`)."""
+    _own[:] = [own]
+
+
+@cache
+def _own_rows() -> tuple[Sequence[AnyMeasureKind], Sequence[AnyInstrumentKind]]:
+    if not _own:
+        raise LookupError(
+            "asking for kinds: none are provided; call iolab.own_kinds.provide_own_kinds() first"
+        )
+    return _own[0]()
+
+
+def installed(group: str) -> list[EntryPoint]:
+    """Return what installed packages bring to a group."""
+    return [point for point in every_installed() if point.group == group]
+
+
+@cache
+def every_installed() -> tuple[EntryPoint, ...]:
+    """Return what installed packages bring to either group: a file of each of them is read, once for both."""
+    every = entry_points()
+    return tuple(point for group in (MEASURES, INSTRUMENTS) for point in every.select(group=group))
+
+
+@cache
+def measure_kinds() -> Mapping[str, AnyMeasureKind]:
+    """Return every kind of measure by its name, iolab's own first. Raises UnsupportedError."""
+    return joined(_own_rows()[0], installed(MEASURES), MeasureKind)
+
+
+@cache
+def instrument_kinds() -> Mapping[str, AnyInstrumentKind]:
+    """Return every kind of instrument by its name, iolab's own first. Raises UnsupportedError."""
+    return joined(_own_rows()[1], installed(INSTRUMENTS), InstrumentKind)
+
+
+def programs() -> dict[str, str]:
+    """Return every program that measures or looks on, each with its Debian package."""
+    return guest_programs() | _on_hosts(measure_kinds().values())
+
+
+def guest_programs() -> dict[str, str]:
+    """Return those that guests' images have."""
+    return _programs((*measure_kinds().values(), *instrument_kinds().values()))
+
+
+def own_programs() -> dict[str, str]:
+    """Return those of iolab's own rows."""
+    return own_guest_programs() | _on_hosts(_own_rows()[0])
+
+
+def own_guest_programs() -> dict[str, str]:
+    """Return those of iolab's own rows that guests' images have."""
+    return _programs((*_own_rows()[0], *_own_rows()[1]))
+
+
+def package_behind(error: BaseException) -> str | None:
+    """Return the package of another's row in whose code an error arose; None: it arose in iolab's own.
+
+    Of what both have a part in, such as an argument of another package that iolab cannot take, it is that package.
+    """
+    rows: tuple[AnyMeasureKind | AnyInstrumentKind, ...] = (
+        *measure_kinds().values(),
+        *instrument_kinds().values(),
+    )
+    packages = {_top(row.model.__module__): row.package for row in rows if row.package != OWN}
+    modules = (_top(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__))
+    return next((packages[module] for module in modules if module in packages), None)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _programs(rows: Iterable[AnyMeasureKind | AnyInstrumentKind]) -> dict[str, str]:
+    return {program: package for row in rows for program, package in row.programs.items()}
+
+
+def _on_hosts(rows: Iterable[AnyMeasureKind]) -> dict[str, str]:
+    return {program: package for row in rows for program, package in row.on_hosts.items()}
+
+
+def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -> Mapping[str, Row]:
+    """Return rows by name: iolab's own, then those of other packages by name.
+
+    Raises:
+        UnsupportedError: a row of another package cannot be loaded, is no row, or has a name that is taken.
+    """
+    found: dict[str, Row] = {row.name: row for row in own}
+    origin = dict.fromkeys(found, "iolab itself")
+    for point in sorted(others, key=lambda one: (one.name, one.value)):
+        row = _loaded(point, shape)
+        name = row.name
+        if name in found:
+            raise _broken(point, f"its name {name!r} is taken by {origin[name]}", "give it another name")
+        found[name], origin[name] = guarded(replace(row, package=_package(point))), _place(point)
+    return found
+
+
+def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
+    """Load what another package's code makes: it may raise anything, or make anything."""
+    try:
+        row = point.load()
+    except (Exception, SystemExit) as error:
+        seen = f"{type(error).__name__}: {error}"
+        raise _broken(point, seen, "mend or update that package, or uninstall it") from error
+    if not isinstance(row, shape):
+        allowed = f"{shape.__module__}.{shape.__name__}"
+        raise _broken(point, f"it is of type {type(row).__name__}", f"make it {allowed}")
+    if shape.BASE not in (f"{one.__module__}.{one.__qualname__}" for one in row.model.__mro__):
+        raise _broken(
+            point, f"its model {row.model.__name__} is no {shape.BASE}", "derive the model from that"
+        )
+    methods: object = row.methods
+    if not isinstance(methods, Mapping) or not all(map(_is_version, methods.values())):
+        raise _broken(point, f"its methods are {methods!r}", "map each metric to a whole number from 1")
+    return row
+
+
+def _is_version(version: object) -> bool:
+    return isinstance(version, int) and not isinstance(version, bool) and version >= 1
+
+
+def _broken(point: EntryPoint, seen: str, advice: str) -> UnsupportedError:
+    return UnsupportedError(f"loading {point.name!r} of {point.group} from {_place(point)}: {seen}; {advice}")
+
+
+def _place(point: EntryPoint) -> str:
+    return point.value if point.dist is None else f"{_package(point)}, {point.value}"
+
+
+def _package(point: EntryPoint) -> str:
+    """Return the package that brings a row; the place of the row where it is of none."""
+    return point.value if point.dist is None else f"the package {point.dist.name} {point.dist.version}"

@@ -1,0 +1,76 @@
+"""What disturbed a trial from beside: CPUs that others had, or a hypervisor, and kernels that stood still. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from iolab.agent.messages import Reading, ThreadTimes
+from iolab.messages.evidence import Evidence
+from iolab.messages.hosts import computer
+from iolab.messages.interference import CpusIdle, CpusTaken, ProgramsWaited
+from iolab.messages.warnings import TrialWarning
+from iolab.trial.counters.cpu_use import cpu_uses
+from iolab.trial.interference.work import Work, beside
+from iolab.trial.measurement import Readings
+from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO, stolen, stood_still
+from iolab.trial.streams.programs import longest_gap_ns
+
+IDLE_RATIO = 0.05
+"""Where less of all CPUs is left over, threads wait that are ready: those of the kernel, which nobody reads, too."""
+
+
+def disturbed(
+    before: Mapping[str, Work], after: Mapping[str, Work], readings: Readings
+) -> tuple[TrialWarning, ...]:
+    """Return what disturbed a trial, by the work before and after it and the counters meanwhile, by kernel."""
+    uses = [
+        use for kernel, own in readings.items() if len(own) > 1 for use in cpu_uses(own[0], own[-1], kernel)
+    ]
+    gaps = {kernel: longest_gap_ns(own) for kernel, own in readings.items()}
+    taken = (
+        _taken(kernel, work, after[kernel], readings.get(kernel, ()))
+        for kernel, work in before.items()
+        if kernel in after
+    )
+    return (*(one for found in taken for one in found), *stolen(uses), *stood_still(gaps))
+
+
+def _taken(kernel: str, before: Work, after: Work, readings: Sequence[Reading]) -> Iterator[TrialWarning]:
+    others, waited = beside(before, after), wait_ratio(readings)
+    if others.cpus < STRANGERS_CPUS:
+        return
+    seen: list[Evidence] = []
+    if waited >= TAKEN_RATIO:
+        seen.append(ProgramsWaited(wait_ratio=waited))
+    if others.idle_ratio < IDLE_RATIO:
+        seen.append(CpusIdle(idle_ratio=others.idle_ratio))
+    if seen:
+        yield CpusTaken(host=computer(kernel), cpus=others.cpus, seen=tuple(seen))
+
+
+def wait_ratio(readings: Sequence[Reading]) -> float:
+    """Return how much of its time the process that waited most was ready and had no CPU.
+
+    At each time of a process its thread counts that waited longest: one after another may do its work.
+    """
+    lived: dict[str, int] = {}
+    waited: dict[str, int] = {}
+    for earlier, later in pairwise(readings):
+        before = {row.tid: row for row in earlier.threads()}
+        longest: dict[str, int] = {}
+        for row in later.threads():
+            if row.process is not None and row.tid in before:
+                wait_ns = _waited_ns(before[row.tid], row)
+                longest[row.process] = max(longest.get(row.process, 0), wait_ns)
+        span_ns = _at_ns(later) - _at_ns(earlier)
+        for process, wait_ns in longest.items():
+            lived[process] = lived.get(process, 0) + span_ns
+            waited[process] = waited.get(process, 0) + min(wait_ns, span_ns)
+    return max((waited[process] / max(1, span_ns) for process, span_ns in lived.items()), default=0.0)
+
+
+def _waited_ns(before: ThreadTimes, after: ThreadTimes) -> int:
+    return max(0, after.wait_ns - before.wait_ns)
+
+
+def _at_ns(reading: Reading) -> int:
+    return next((seen.begin_ns for seen in reading.observations if seen.threads), 0)

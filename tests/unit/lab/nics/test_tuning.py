@@ -1,0 +1,179 @@
+"""What a parent does for its guests' traffic: on which of its cards, in which order, and where it cannot."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from tests.wording import in_words
+
+from iolab.errors import InputError
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import HostTuning
+from iolab.lab.actions import Run, SpreadInterrupts
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.nics.tuning import cpu_ranges, traffic_cards, tuned_cards, tunings
+from iolab.lab.requirements.lab_needs import lab_needs
+from iolab.lab.requirements.need import Need
+from iolab.lab.resources import Resource
+from iolab.messages.conflicts import Conflict
+from iolab.messages.subjects import ForMachine, KeyOf
+
+MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
+GUESTS = {"lan": ["near.p0", "outer.eth0"], "down": ["outer.eth0", "inner.eth0"]}
+CABLE = {"lan": {"ends": ["here.eth7", "there.eth8"], "cable": True}, "down": ["here.eth7", "inner.eth0"]}
+
+
+def on_a_guest(make_lab: MakeLab, host: object, **outer: object) -> Lab:
+    """Return a lab whose guest has a guest, whose frames pass the card of the first."""
+    machines = {
+        "near": "none",
+        "outer": {"kind": "vm", "cpus": 4, **outer},
+        "inner": {"kind": "vm", "on": "outer", "host": host},
+    }
+    return make_lab(machines, GUESTS)
+
+
+def on_this_computer(make_lab: MakeLab, host: object) -> Lab:
+    """Return a lab with a guest behind a card of this computer, which has a cable."""
+    machines = {
+        "here": {"kind": "host"},
+        "there": {"kind": "host", "ssh": "root@there"},
+        "inner": {"kind": "vm", "on": "here", "host": host},
+    }
+    return make_lab(machines, CABLE)
+
+
+def made(lab: Lab) -> dict[str, Resource]:
+    """Return the resources of a lab by key."""
+    return {resource.key: resource for resource in compose(lab)}
+
+
+def senses(lab: Lab) -> list[str]:
+    """Return the choices of a lab that do not go together."""
+    return [in_words(each) for each in lab_needs(lab) if isinstance(each, Conflict)]
+
+
+@pytest.mark.parametrize(("make", "card"), [(on_a_guest, "outer.eth0"), (on_this_computer, "here.eth7")])
+def test_interrupts_are_those_of_the_parents_card_after_its_queues(
+    make_lab: MakeLab, make: Callable[..., Lab], card: str
+) -> None:
+    """A card that gets other queues moves its interrupts itself."""
+    lab = make(make_lab, {"queues": 4, "irq_cpus": [2, 3]})
+    assert traffic_cards(lab, "inner") == (card,)
+    interrupts = made(lab)[f"interrupts:{card}"]
+    assert interrupts.kernel == {"outer": "outer", "here": ""}[card.partition(".")[0]]
+    assert interrupts.needs[-1] == f"queues:{card}"
+    assert interrupts.actions == (SpreadInterrupts(card.partition(".")[2], (2, 3), 4),)
+    assert interrupts.expect[0].expected == "2-3"
+    assert senses(lab) == []
+
+
+def test_a_card_that_was_there_gets_its_own_queues_back(make_lab: MakeLab) -> None:
+    """The original is read before the first change, and later levels keep it."""
+    two, four = (made(on_this_computer(make_lab, {"queues": n}))["queues:here.eth7"] for n in (2, 4))
+    (run,) = two.actions
+    assert isinstance(run, Run)
+    assert run.undo is not None
+    assert " ".join(run.undo.argv) == "ethtool -L eth7 {original}"
+    assert difference((two,), (four,)).in_place == {"queues:here.eth7"}
+
+
+def test_other_queues_move_no_guest_and_do_the_interrupts_again(make_lab: MakeLab) -> None:
+    """Only what is held changes."""
+    before, after = (
+        compose(on_a_guest(make_lab, {"queues": queues, "irq_cpus": [1]}, cpus=4)) for queues in (2, 4)
+    )
+    change = difference(before, after)
+    assert {one.key for one in change.do} == {"queues:outer.eth0", "interrupts:outer.eth0"}
+    assert change.undo == ()
+
+
+def test_no_card_carries_the_frames_of_a_tap(make_lab: MakeLab) -> None:
+    """A namespace's port is the tap itself."""
+    machines = {"near": "none", "dut": {"kind": "vm", "host": {"irq_cpus": [0]}}}
+    lab = make_lab(machines, {"lan": ["near.p0", "dut.eth0"]})
+    (seen,) = senses(lab)
+    assert seen.startswith("host of machine dut: no card of its parent carries the frames of dut")
+    assert not any(key.startswith("interrupts:") for key in made(lab))
+
+
+def test_more_queues_than_a_guests_card_has_are_told(make_lab: MakeLab) -> None:
+    """The card is made before, with what its machine says."""
+    (seen,) = senses(on_a_guest(make_lab, {"queues": 4}, cpus=1))
+    told = "4 queue pairs are asked for, and outer.eth0 has 1; give outer as many `queues`"
+    assert seen == f"host of machine inner: {told}"
+
+
+def test_two_guests_behind_a_card_cannot_ask_for_different_things(make_lab: MakeLab) -> None:
+    """It has one setting; one that is silent agrees."""
+    machines = {
+        "near": "none",
+        "outer": {"kind": "vm", "cpus": 2},
+        "a": {"kind": "vm", "on": "outer", "host": {"queues": 1}},
+        "b": {"kind": "vm", "on": "outer", "host": {"queues": 2}},
+        "c": {"kind": "vm", "on": "outer"},
+    }
+    links = {"lan": ["near.p0", "outer.eth0"], "down": ["outer.eth0", "a.eth0", "b.eth0", "c.eth0"]}
+    with pytest.raises(InputError, match=r"another `host\.queues` than a"):
+        tunings(make_lab(machines, links))
+    machines["b"] = {"kind": "vm", "on": "outer"}
+    assert tunings(make_lab(machines, links)) == {"outer.eth0": HostTuning(queues=1)}
+
+
+def test_cpus_are_listed_as_the_kernel_does() -> None:
+    """So that what is read back can be compared with what was written."""
+    assert cpu_ranges((5, 1, 0, 2, 2)) == "0-2,5"
+
+
+def sending_host(make_lab: MakeLab, host: object, inner: object = None, *, cable: bool = True) -> Lab:
+    """Return a lab in which another computer sends by a cable to this one, behind whose card a guest is."""
+    machines = {
+        "there": {"kind": "host", "ssh": "root@there"},
+        "here": {"kind": "host", "host": host},
+        "inner": {"kind": "vm", "on": "here", "host": inner or {}},
+    }
+    links = CABLE if cable else {"down": ["here.eth7", "inner.eth0"]}
+    return make_lab(machines, links)
+
+
+def test_a_computers_own_cards_are_those_with_a_cable(make_lab: MakeLab) -> None:
+    """Queues and interrupts are set there, read back, and put back; the other end is nobody's business here."""
+    lab = sending_host(make_lab, {"queues": 4, "irq_cpus": [0, 1]})
+    assert tuned_cards(lab, "here") == ("here.eth7",)
+    found = made(lab)
+    (queues,) = found["queues:here.eth7"].actions
+    assert isinstance(queues, Run)
+    assert queues.do.argv == ("ethtool", "-L", "eth7", "combined", "4")
+    assert queues.undo is not None
+    assert found["interrupts:here.eth7"].actions == (SpreadInterrupts("eth7", (0, 1), 4),)
+    assert [one.expected for key in ("queues", "interrupts") for one in found[f"{key}:here.eth7"].expect] == [
+        "combined 4", "0-1",
+    ]  # fmt: skip
+    assert not any(key.endswith("there.eth8") and key.startswith(("queues", "interrupts")) for key in found)
+    tuned = KeyOf(key="host", part=ForMachine(machine="here"))
+    assert {("ethtool", ""), ("host", "")} <= {
+        (need.name, need.where) for need in lab_needs(lab) if isinstance(need, Need) and need.purpose == tuned
+    }
+
+
+def test_a_computer_without_a_cable_has_no_card_to_set(make_lab: MakeLab) -> None:
+    """The error says so, and what to do."""
+    (told,) = senses(sending_host(make_lab, {"queues": 2}, cable=False))
+    assert told.startswith(
+        "host of machine here: no link with a cable ends at here, so it has no card in this lab; give it one"
+    )
+
+
+def test_a_computer_and_a_guest_behind_its_card_must_agree(make_lab: MakeLab) -> None:
+    """The card is one."""
+    lab = sending_host(make_lab, {"queues": 2}, {"queues": 2})
+    assert tunings(lab) == {"here.eth7": HostTuning(queues=2)}
+    with pytest.raises(InputError, match=r"another `host\.queues` than here, whose frames pass here.eth7"):
+        tunings(sending_host(make_lab, {"queues": 2}, {"queues": 4}))
+
+
+def test_queues_of_a_computer_and_interrupts_of_its_guest_go_together(make_lab: MakeLab) -> None:
+    """One factor sets the queues of all machines, another the interrupts of the one that forwards."""
+    lab = sending_host(make_lab, {"queues": 4}, {"queues": 4, "irq_cpus": [0]})
+    assert tunings(lab) == {"here.eth7": HostTuning(queues=4, irq_cpus=(0,))}
+    assert made(lab)["interrupts:here.eth7"].actions == (SpreadInterrupts("eth7", (0,), 4),)

@@ -1,0 +1,513 @@
+"""What a cell needs of a host, and what is said of what is lacking."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from tests.unit.lab.conftest import missing, needs
+
+from iolab.errors import AgentError, InputError
+from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.machines import Vm
+from iolab.experiment.measures import DiskMeasure, Latency, Stream
+from iolab.lab.change_cost import expensive, start_ns
+from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ImageFact, UsedNetwork, decode_facts
+from iolab.lab.requirements.part_needs import ring_trouble
+from iolab.messages.subjects import ForMachine
+from iolab.units import format_bytes
+
+MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
+TOOLS = ("ethtool", "qemu-system-x86_64", "taskset", "ps", "xl", "qemu 8")
+CONTRACT = Path(__file__).parents[4] / "contract" / "agent-v1.md"
+
+
+@pytest.fixture
+def facts() -> Facts:
+    """Give the facts of the contract's example, with ethtool installed."""
+    lines = CONTRACT.read_text().splitlines()
+    (line,) = [line for line in lines if '"result":{"hostname"' in line]
+    decoded = decode_facts(
+        {"rootless": False, "uid": 0, "capabilities": ["netns", "macvtap"]}, json.loads(line)["result"]
+    )
+    return replace(decoded, programs={**decoded.programs, **dict.fromkeys(TOOLS, "1")})
+
+
+@pytest.fixture
+def reason(make_lab: MakeLab, facts: Facts) -> Callable[..., str | None]:
+    """Give what is lacking for a stream between two machines, some of which is replaced."""
+
+    def find(host: Facts = facts, machine: object = "none", **link: object) -> str | None:
+        lab = make_lab({"a": "none", "b": machine}, {"x": {"ends": ["a.lab0", "b.eth0"], **link}})
+        stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "b"})
+        return missing(needs(Setup(lab, {"tcp": stream})), host)
+
+    return find
+
+
+def test_without_the_right_to_make_namespaces_nothing_is_made(
+    reason: Callable[..., str | None], facts: Facts
+) -> None:
+    """As in a container without privileges, or of a user whom the kernel lets make none; what to do is said once."""
+    container = replace(facts, capabilities=("command", "process"))
+    assert reason(replace(facts, capabilities=())) is None, "nobody asked the agent"
+    assert (reason(container) or "").count("docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN") == 1
+    assert (reason(container) or "").startswith("machines a, b together: ")
+    assert "sysctl user.max_user_namespaces" in (reason(replace(container, uid=1000)) or "")
+    without_ip = replace(container, programs={**facts.programs, "ip": None})
+    assert "install the package iproute2" in (reason(without_ip) or "")
+
+
+def test_facts_of_the_contract_are_read(facts: Facts) -> None:
+    """The example of the protocol decodes, and so does what is made of it."""
+    assert (facts.hostname, facts.cpus, facts.interfaces[0].driver) == ("pc6", 2, "virtio_net")
+    assert facts.features["link:vlan"] is False
+    assert decode_facts(asdict(facts), asdict(facts)) == facts
+
+
+def test_facts_of_another_shape_are_refused_in_words() -> None:
+    """What is missing is named; there is no traceback of a parser."""
+    with pytest.raises(AgentError, match=r"reading the host's facts: \w+: field required"):
+        decode_facts({}, {"hostname": "pc6"})
+
+
+def test_a_plain_lab_needs_nothing_that_debian_lacks(reason: Callable[..., str | None]) -> None:
+    """veth, addresses, MTU and offloads."""
+    assert reason(mtu=9000, offload={"tso": "off"}) is None
+
+
+def test_a_missing_kernel_feature_says_what_to_do(reason: Callable[..., str | None]) -> None:
+    """The kernel module is named, and the way out."""
+    assert reason(vlan=100) == (
+        "vlan: 100 of link x: the kernel of this computer has no 8021q; load the module, or put a and b in a vm"
+    )
+
+
+def test_what_could_not_be_tried_is_not_refused(reason: Callable[..., str | None], facts: Facts) -> None:
+    """A feature that is null in the facts may work."""
+    assert reason(replace(facts, features={"link:vlan": None}), vlan=100) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("cubic", None),
+        ("bbr3", None),
+        ("vegas", "has no tcp_vegas"),
+        ("cubicc", "the kernel of this computer has no cubicc; it has bbr3, cubic"),
+    ],
+)
+def test_a_congestion_control_is_one_that_the_kernel_could_load_or_has_loaded(
+    make_lab: MakeLab, facts: Facts, asked: str, said: str | None
+) -> None:
+    """Those of other makers are known by being loaded; a name of nothing is a mistake in the file."""
+    tried = {"congestion:cubic": True, "congestion:reno": True, "congestion:vegas": False}
+    host = replace(
+        facts, features={**facts.features, **tried}, settings={CONGESTION_LOADED: "reno cubic bbr3\n"}
+    )
+    lab = make_lab({"a": "none", "b": "none"}, {"x": {"ends": ["a.lab0", "b.eth0"]}})
+    stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "b", "congestion": asked})
+    told = missing(needs(Setup(lab, {"tcp": stream})), host)
+    assert told is None if said is None else said in str(told)
+
+
+def test_a_guest_has_no_congestion_control_of_an_unheard_name(make_lab: MakeLab, facts: Facts) -> None:
+    """Its kernel is one of ours."""
+    image = ImageFact(flavour="linux", features={"congestion:bbr": True})
+    lab = make_lab({"a": {"kind": "vm"}, "b": "none"}, {"x": {"ends": ["a.eth0", "b.eth0"]}})
+    for asked, lacks in (("bbr", False), ("cubic", False), ("bbrr", True)):
+        stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "b", "congestion": asked})
+        told = missing(needs(Setup(lab, {"tcp": stream})), replace(facts, images=(image,)))
+        assert ("bbrr" in str(told)) is lacks
+
+
+def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | None], facts: Facts) -> None:
+    """tc comes with iproute2; ethtool is needed for offloads only."""
+    bare = replace(facts, programs={"iperf3": "3.12", "ip": "6.1", "tc": None, "ethtool": None})
+    tc = "tc is not installed on this computer; install the package iproute2"
+    assert reason(bare) == tc
+    both = reason(bare, offload={"tso": "off"})
+    assert both is not None
+    assert "install the package ethtool" in both
+
+
+@pytest.mark.parametrize(
+    ("machine", "link", "what"),
+    [
+        (
+            "none",
+            {"shape": {"at": "a.lab0", "qdisc": "etf", "rate": "1Mbit"}},
+            "shape of link x: etf (nothing here gives packets their transmit times)",
+        ),
+    ],
+)
+def test_what_is_not_built_yet_says_so(
+    reason: Callable[..., str | None], machine: object, link: Mapping[str, object], what: str
+) -> None:
+    """The part of the file is named."""
+    told = reason(machine=machine, **link)
+    assert told is not None
+    assert told == f"{what}: not yet in this version of iolab"
+
+
+def test_a_port_of_this_computer_needs_a_free_name(reason: Callable[..., str | None]) -> None:
+    """A lab never takes over an interface that exists."""
+    told = reason(machine={"kind": "host"})
+    assert told == "port b.eth0: this computer has an interface eth0 already; rename the port"
+
+
+def test_a_lab_takes_no_network_from_the_computer_it_is_on(
+    reason: Callable[..., str | None], facts: Facts
+) -> None:
+    """An address beside the computer's own would send its traffic into the lab; a namespace has routes of its own."""
+    used = UsedNetwork(network="192.0.2.0/24", interface="eno1")
+    free = replace(facts, interfaces=(), networks=(used,))
+    address = {"addresses": {"b.eth0": "192.0.2.2/25"}}
+    assert reason(free, machine={"kind": "host"}, **address) == (
+        "link x: this computer uses 192.0.2.0/24 on eno1, which 192.0.2.0/25 of the lab would take from it; write "
+        "other addresses at the link"
+    )
+    assert reason(free, machine={"kind": "host"}) is None
+    assert reason(free, **address) is None
+    own = replace(free, networks=(replace(used, interface="eth0"),))
+    assert reason(own, machine={"kind": "host"}, **address) is None, "a card's own address is no other's"
+
+
+def test_a_lab_routes_no_network_away_from_the_computer_it_is_on(make_lab: MakeLab, facts: Facts) -> None:
+    """The network behind a router is reached by a route in the computer's own table."""
+    lab = make_lab({"me": {"kind": "host"}, "r": "route", "far": "none"}, {
+        "one": ["me.lab0", "r.p0"],
+        "two": {"ends": ["r.p1", "far.p0"], "addresses": {"far.p0": "192.0.2.2/24"}},
+    })  # fmt: skip
+    used = UsedNetwork(network="192.0.2.128/25", interface="eno1")
+    told = missing(needs(Setup(lab, {})), replace(facts, networks=(used,)))
+    assert told is not None
+    assert told.startswith("machine me: this computer uses 192.0.2.128/25 on eno1"), told
+
+
+def test_an_ordinary_user_may_not_change_the_whole_kernel(
+    reason: Callable[..., str | None], facts: Facts
+) -> None:
+    """Settings of the network namespace are fine, others need root."""
+    machine = {"kind": "netns", "settings": {"vm.swappiness": "1", "net.ipv4.tcp_sack": "0"}}
+    assert reason(machine=machine) is None
+    told = reason(replace(facts, rootless=True), machine=machine)
+    assert (
+        told
+        == "setting vm.swappiness of machine b: an ordinary user of this computer may not set it; run as root"
+    )
+
+
+def test_a_setting_beyond_networks_needs_the_users_word(
+    reason: Callable[..., str | None], facts: Facts, imaged: Facts
+) -> None:
+    """core_pattern would make a file into a program that runs as root; in a guest it makes nothing of this computer."""
+    settings = {"kernel.core_pattern": "|/tmp/x"}
+    machine = {"kind": "netns", "settings": settings}
+    assert reason(machine=machine) == (
+        "setting kernel.core_pattern of machine b: it can change more of a computer than its networks; if this file "
+        "may do that: --allow-setting kernel.core_pattern"
+    )
+    assert reason(replace(facts, permitted_settings=("kernel.core_pattern",)), machine=machine) is None
+    assert reason(machine={"kind": "netns", "settings": {"kernel/core_pattern": "x"}}) is not None
+    hardened = {"kind": "netns", "settings": {"net.core.bpf_jit_harden": "0"}}
+    assert "--allow-setting net.core.bpf_jit_harden" in str(reason(machine=hardened))
+    assert reason(imaged, machine={"kind": "vm", "settings": settings}) is None
+
+
+def test_a_measure_of_a_disk_needs_a_disk(make_lab: MakeLab) -> None:
+    """A machine without one is a mistake in the file."""
+    lab = make_lab({"a": "none", "b": "none"}, {"x": ["a.eth0", "b.eth0"]})
+    disk = DiskMeasure.model_validate({"kind": "disk", "on": "a", "program": "hdparm"})
+    with pytest.raises(InputError, match="saw 0 disks"):
+        needs(Setup(lab, {"read": disk}))
+
+
+def test_ends_that_no_link_joins_are_wrong_input(make_lab: MakeLab) -> None:
+    """That is a mistake in the file, not a limit of the host."""
+    lab = make_lab({"a": "none", "b": "none", "c": "none"}, {"x": ["a.eth0", "b.eth0"]})
+    stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "c"})
+    with pytest.raises(InputError, match="finding an end of a measurement"):
+        needs(Setup(lab, {"tcp": stream}))
+
+
+@pytest.fixture
+def imaged(facts: Facts) -> Facts:
+    """Give that host with guest images: linux without vlans, nested with."""
+    images = (
+        ImageFact(flavour="linux", features={"link:vlan": False, "nic:e1000": True}),
+        ImageFact(flavour="nested", features={"link:vlan": True, "device:vhost-net": False}),
+    )
+    return replace(facts, images=images)
+
+
+def test_a_guest_needs_its_image(reason: Callable[..., str | None], facts: Facts, imaged: Facts) -> None:
+    """What makes one is said; with the image there is nothing else."""
+    told = reason(facts, machine={"kind": "vm"})
+    assert (
+        told == "there is no guest image linux yet; `iolab run` builds it, as `iolab image build linux` does"
+    )
+    assert reason(imaged, machine={"kind": "vm"}) is None
+
+
+def test_what_a_guest_needs_is_asked_of_its_image_and_not_of_this_host(
+    make_lab: MakeLab, imaged: Facts
+) -> None:
+    """A vlan between two guests: this kernel has none and need not have one; the first image has none either."""
+
+    def told(image: str) -> str | None:
+        machines = {name: {"kind": "vm", "image": image} for name in ("a", "b")}
+        lab = make_lab(machines, {"x": {"ends": ["a.eth0", "b.eth0"], "vlan": 100}})
+        return missing(needs(Setup(lab, {})), imaged)
+
+    assert imaged.features["link:vlan"] is False
+    assert told("nested") is None
+    seen = "vlan: 100 of link x: the kernel of the guest image linux has no 8021q; take another image"
+    assert told("linux") == seen
+
+
+def test_a_vm_is_proposed_only_where_its_image_has_what_is_lacking(
+    reason: Callable[..., str | None], facts: Facts
+) -> None:
+    """An image without the module would be no help."""
+    without = (ImageFact(flavour="linux", features={"link:vlan": False}),)
+    told = reason(replace(facts, images=without), vlan=100)
+    assert told == "vlan: 100 of link x: the kernel of this computer has no 8021q; load the module"
+
+
+@pytest.mark.parametrize(
+    ("machine", "what"),
+    [
+        ({"nic": "e1000", "queues": 2}, "queues of machine b: e1000 has one queue; write queues: 1, or a virtio card"),
+        ({"ring": {"rx": 300}}, "ring of machine b: virtio-net cannot have rx: 300; it can have 256, 512, 1024"),
+        ({"ring": {"tx": 512}}, "ring of machine b: virtio-net cannot have tx: 512; it can have 256"),
+        ({"nic": "rtl8139", "ring": {"rx": 64}}, "ring of machine b: the driver of rtl8139 has one size"),
+    ],
+)  # fmt: skip
+def test_a_card_that_cannot_be_so_is_left_out_with_its_reason(
+    reason: Callable[..., str | None], imaged: Facts, machine: dict[str, object], what: str
+) -> None:
+    """That is no mistake of the file: other levels may fit."""
+    told = reason(imaged, machine={"kind": "vm", **machine})
+    assert told is not None
+    assert told.startswith(what)
+
+
+def test_rings_of_emulated_cards_may_be_of_any_size(reason: Callable[..., str | None], imaged: Facts) -> None:
+    """Their driver sets them."""
+    assert reason(imaged, machine={"kind": "vm", "nic": "e1000", "ring": {"rx": 300}}) is None
+
+
+def test_a_macvtap_needs_its_kernels_driver_and_who_may_open_it(
+    reason: Callable[..., str | None], imaged: Facts
+) -> None:
+    """An ordinary user may make one, but not open its node: that needs root, or a line for sudo."""
+    machine = {"kind": "vm", "nic": "macvtap"}
+    told = reason(replace(imaged, rootless=True, capabilities=()), machine=machine)
+    assert told is not None
+    assert told.startswith(
+        "nic: macvtap of machine b: an ordinary user of this computer may not open it; run as root, or let sudo"
+    )
+    assert "`iolab doctor` says how" in told
+    assert reason(replace(imaged, rootless=True, capabilities=("netns", "macvtap")), machine=machine) is None
+    told = reason(replace(imaged, features={"link:macvtap": False}), machine=machine)
+    assert told is not None
+    assert "the kernel of this computer has no macvtap" in told
+
+
+def test_a_parent_without_hypervisor_is_told_which_image_has_one(make_lab: MakeLab, imaged: Facts) -> None:
+    """The image that was written does not start guests of that engine."""
+    machines = {"h": {"kind": "vm", "image": "linux"}, "g": {"kind": "vm", "on": "h"}}
+    told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
+    assert told is not None
+    assert "the image linux, which does not start guests of engine qemu; give h `image: nested`" in told
+
+
+def test_a_domain_needs_a_dom0_wherever_it_is(make_lab: MakeLab, imaged: Facts) -> None:
+    """This computer and another host are asked for the same; a host that has it needs nothing more than the image."""
+    for parent in ({"kind": "host"}, {"kind": "host", "ssh": "h"}):
+        machines = {"h": parent, "d": {"kind": "vm", "engine": "xen", "on": "h"}}
+        setup = Setup(make_lab(machines, {"x": ["h.p0", "d.eth0"]}), {})
+        found = {name: replace(imaged, features={**imaged.features, "xen:dom0": name == "with"},
+                               programs={**imaged.programs, "xl": "" if name == "with" else None})
+                 for name in ("with", "without")}  # fmt: skip
+        with_xen, without = (replace(one, hosts={"h": one}) for one in found.values())
+        told = missing(needs(setup), without)
+        assert told is not None
+        host = "h" if "ssh" in parent else "this computer"
+        assert f"{host} does not run Xen, or is not its Dom0" in told
+        assert f"xl is not installed on {host}; install the package xen-utils" in told
+        assert missing(needs(setup), with_xen) is None
+
+
+def test_what_a_nested_card_needs_is_asked_of_its_parents_image(make_lab: MakeLab, imaged: Facts) -> None:
+    """vhost-net on a guest: its image says that its kernel has none."""
+    machines = {"h": {"kind": "vm"}, "g": {"kind": "vm", "on": "h", "nic": "vhost-net"}}
+    told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
+    assert told is not None
+    assert "the kernel of the guest image nested has no vhost_net" in told
+
+
+def test_a_guest_has_no_more_memory_than_its_parent(
+    reason: Callable[..., str | None], make_lab: MakeLab, imaged: Facts
+) -> None:
+    """Of a computer what it really has counts, of a guest its `memory`."""
+    assert reason(imaged, {"kind": "vm", "memory": "4G"}) is None
+    told = reason(imaged, {"kind": "vm", "memory": "16T"})
+    seen = format_bytes(imaged.memory_bytes)
+    assert told == f"memory of machine b: this computer has {seen} in all; give it less"
+    machines = {"outer": {"kind": "vm"}, "inner": {"kind": "vm", "on": "outer", "memory": "1G"}}
+    nested = Setup(make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}}), {})
+    told = missing(needs(nested), imaged)
+    assert "memory of machine inner: outer, which it is on, has 512 MiB in all; give outer more" in (
+        told or ""
+    )
+
+
+def test_guests_side_by_side_have_no_more_memory_together_than_their_parent(
+    make_lab: MakeLab, imaged: Facts
+) -> None:
+    """Each alone fits; of a guest that has them, their sum counts as well."""
+    each = imaged.memory_bytes // 2
+    machines = {name: {"kind": "vm", "memory": each} for name in ("a", "b", "c")}
+    told = missing(needs(Setup(make_lab(machines, {"x": ["a.eth0", "b.eth0", "c.eth0"]}), {})), imaged)
+    seen = format_bytes(imaged.memory_bytes)
+    assert f"memory of machines a, b, c together: this computer has {seen} in all; give it less" in (
+        told or ""
+    )
+    inner = {name: {"kind": "vm", "on": "outer", "memory": "300M"} for name in ("a", "b")}
+    nested = {"outer": {"kind": "vm"}, **inner}
+    told = missing(needs(Setup(make_lab(nested, {"x": ["a.eth0", "b.eth0"]}), {})), imaged)
+    assert "memory of machines a, b together: outer, which it is on, has 512 MiB in all" in (told or "")
+
+
+def test_a_guest_is_pinned_to_cpus_that_are_online(
+    reason: Callable[..., str | None], make_lab: MakeLab, imaged: Facts
+) -> None:
+    """A computer's own numbers count, holes included; what is not known is not refused; of a guest its `cpus` count."""
+    guest = {"kind": "vm", "cpus": 2, "pin": [4, 6]}
+    every_other = replace(imaged, settings={ONLINE_CPUS: "0,2,4,6\n"})
+    assert reason(every_other, guest) is None
+    assert reason(imaged, guest) is None
+    told = reason(every_other, guest | {"pin": [4, 5]})
+    assert told == "pin of machine b: this computer has no CPU 5; it has 0,2,4,6"
+    told = reason(every_other, {"kind": "vm", "pin_io": [3]})
+    assert told == "pin_io of machine b: this computer has no CPU 3; it has 0,2,4,6"
+    machines = {"outer": {"kind": "vm", "cpus": 2}, "inner": {"kind": "vm", "on": "outer", "pin": [2]}}
+    nested = make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}})
+    stream = Stream.model_validate({"kind": "stream", "from": "outer", "to": "inner"})
+    found = missing(needs(Setup(nested, {"tcp": stream})), imaged)
+    assert "pin of machine inner: outer has no CPU 2; give it more `cpus`: it has 2" in (found or "")
+
+
+def test_a_cable_joins_hosts(reason: Callable[..., str | None]) -> None:
+    """A namespace has no socket to plug it in."""
+    told = reason(cable=True)
+    assert told is not None
+    assert told.startswith(
+        "cable of link x: a is of kind netns; a cable joins interfaces of machines of kind host"
+    )
+
+
+def test_machines_and_volumes_are_expensive_links_and_settings_are_cheap() -> None:
+    """What is made anew decides the whole plots."""
+    assert expensive("machines.dut.nic")
+    assert expensive("machines.*.cpus")
+    assert expensive("volumes.lun0.size")
+    assert expensive("machines.dut.ring.rx")
+    assert expensive("links.lan.ends")
+    assert not any(
+        expensive(f"machines.dut.{hot}") for hot in ("settings", "pin", "pin_io", "queues", "host.queues")
+    )
+    assert not expensive("links.lan.mtu")
+    assert not expensive("*.direction")
+
+
+def test_frames_between_two_kernels_are_refused(make_lab: MakeLab) -> None:
+    """Their stamps would be read by another clock; both ports on one host are fine, whatever lies between."""
+    hosts = {name: {"kind": "host", "ssh": name} for name in ("pc6", "pc7")}
+    links = {name: {"ends": [f"pc6.{name}", f"pc7.{name}"], "cable": True} for name in ("eth1", "eth2")}
+
+    def wanted(target: str, forward: str) -> Setup:
+        lab = make_lab({**hosts, "pc7": {**hosts["pc7"], "forward": forward}}, links)
+        said = {"kind": "latency", "from": "pc6.eth1", "to": target, "rate": "1kpps"}
+        return Setup(lab, {"lat": Latency.model_validate(said)})
+
+    with pytest.raises(
+        InputError, match=r"pc6.eth1 on pc6, pc7.eth1 on pc7.*clocks of two are never compared"
+    ):
+        needs(wanted("pc7.eth1", "none"))
+    assert needs(wanted("pc6.eth2", "bridge"))
+
+
+def test_what_another_host_lacks_is_told_with_its_name(make_lab: MakeLab, facts: Facts) -> None:
+    """Before it was reached nothing is said; then its interfaces, its programs and its rights are looked at."""
+    hosts = {name: {"kind": "host", "ssh": f"root@{name}"} for name in ("pc6", "pc7")}
+    lab = make_lab(hosts, {"x": {"ends": ["pc6.eth0", "pc7.eth1"], "cable": True}})
+    stream = Stream.model_validate({"kind": "stream", "from": "pc6", "to": "pc7"})
+    found = needs(Setup(lab, {"tcp": stream}))
+    assert missing(found, facts) is None
+    reached = replace(facts, hosts={"pc6": replace(facts, rootless=True), "pc7": facts})
+    told = missing(found, reached) or ""
+    assert "port pc7.eth1: pc7 has no interface eth1; it has eth0" in told
+    assert "cable of link x: an ordinary user of pc6 may not set it; run as root" in told
+
+
+def test_guests_that_start_together_cost_little_more_than_one(make_lab: MakeLab) -> None:
+    """Those on a guest start after it, and a computer below Xen takes longer."""
+    one = make_lab({"a": {"kind": "vm"}, "n": "none"}, {})
+    two = make_lab({"a": {"kind": "vm"}, "b": {"kind": "vm"}}, {})
+    nested = make_lab({"a": {"kind": "vm"}, "g": {"kind": "vm", "on": "a"}}, {})
+    xen = make_lab({"a": {"kind": "vm"}, "g": {"kind": "vm", "on": "a", "engine": "xen"}}, {})
+    assert start_ns(make_lab({"n": "none"}, {})) == 0
+    assert 2e9 < start_ns(one) < start_ns(two) < 2 * start_ns(one)
+    assert start_ns(two) < start_ns(nested) < start_ns(xen)
+
+
+def test_an_igb_needs_a_newer_qemu(reason: Callable[..., str | None], imaged: Facts) -> None:
+    """Debian 12 has one among its backports, which is fetched by a command of ours."""
+    without = replace(imaged, programs={**imaged.programs, "qemu 8": None})
+    told = reason(without, machine={"kind": "vm", "nic": "igb"})
+    assert told == "nic: igb of machine b: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
+    having = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
+    assert reason(having, machine={"kind": "vm", "nic": "igb"}) is None
+
+
+def test_a_switch_in_user_space_needs_its_program_and_a_newer_qemu(
+    reason: Callable[..., str | None], imaged: Facts
+) -> None:
+    """Both are named with what installs them."""
+    able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
+    machine = {"kind": "vm", "nic": "vhost-user"}
+    assert reason(able, machine=machine) is None
+    without = replace(able, features={**able.features, "switch:vhost-user": False})
+    told = reason(without, machine=machine)
+    card = "nic: vhost-user of machine b"
+    assert told == f"{card}: dpdk-testpmd is not installed on this computer; install the package dpdk-dev"
+    older = replace(able, programs={**imaged.programs, "qemu 8": None})
+    assert (reason(older, machine=machine) or "").startswith(f"{card}: this computer has no QEMU 8 or newer")
+
+
+def test_what_a_switch_in_user_space_does_not_carry_is_told_before_a_run(
+    reason: Callable[..., str | None], imaged: Facts
+) -> None:
+    """It finishes no checksums and cuts no segments for others, and none of its frames is large."""
+    able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
+    machine = {"kind": "vm", "nic": "vhost-user"}
+    told = reason(able, machine=machine, offload={"tx_checksum": "on", "tso": "on", "gro": "on"})
+    assert (told or "").endswith("passes no frame on that is to be finished elsewhere; remove tx, tso")
+    assert reason(able, machine=machine, offload={"tso": "off"}) is None
+    assert "an mtu of up to 1500 bytes" in (reason(able, machine=machine, mtu=9000) or "")
+
+
+def test_only_a_switch_in_user_space_reads_long_transmit_rings() -> None:
+    """QEMU has it so."""
+    ring, ring_of = {"rx": 1024, "tx": 1024}, ForMachine(machine="b")
+    assert (
+        list(ring_trouble(ring_of, Vm.model_validate({"kind": "vm", "nic": "vhost-user", "ring": ring})))
+        == []
+    )
+    assert (
+        list(ring_trouble(ring_of, Vm.model_validate({"kind": "vm", "nic": "vhost-net", "ring": ring}))) != []
+    )
