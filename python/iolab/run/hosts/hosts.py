@@ -5,7 +5,6 @@ The agents of guests are not opened here: they come and go with the lab. Reads t
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -187,6 +186,10 @@ def together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Except
             return work(name)
         except Exception as error:
             return error
+
+    if not names:
+        return {}
+    from concurrent.futures import ThreadPoolExecutor  # only where there are other hosts
 
     with ThreadPoolExecutor(TOGETHER, "host") as workers:
         return dict(zip(names, workers.map(attempt, names), strict=True))
