@@ -20,6 +20,8 @@ from iolab.lab.resources import Resource
 from iolab.lab.topology import topology_of
 from iolab.plan.types import Plan, Step
 
+MOST_LABS = 50
+"""Labs kept with their resources; beyond, they start empty again."""
 UNKNOWN = Computer(cpus=2)
 """What this computer is taken for where the plan does not say."""
 
@@ -35,12 +37,12 @@ class PlannedLab:
 
 
 class Labs:
-    """The labs of one plan; steps in a row that share a lab share its resources."""
+    """The labs of one plan; steps that share a lab share its resources."""
 
     def __init__(self, experiment: Experiment, plan: Plan) -> None:
         self._resolver = resolver_of(experiment)
         self._plan = plan
-        self._last: tuple[tuple[str, str], PlannedLab] | None = None
+        self._made: dict[tuple[str, str], PlannedLab] = {}
 
     def setup(self, step: Step) -> Setup:
         """Return the lab and the measures of a step, as the experiment has them."""
@@ -62,9 +64,12 @@ class Labs:
         cell, resolver = self._plan.cell(step), self._resolver
         sends = isinstance(resolver.model(Section("measure", step.measure), cell), Packets)
         key = (resolver.lab_key(cell), resolver.measure_key(cell, step.measure) if sends else "")
-        if self._last is None or self._last[0] != key:
-            self._last = key, self._planned(resolver.setup(cell), step.measure)
-        return self._last[1]
+        if key not in self._made:
+            planned = self._planned(resolver.setup(cell), step.measure)
+            if len(self._made) >= MOST_LABS:
+                self._made.clear()
+            self._made[key] = planned
+        return self._made[key]
 
     def _planned(self, setup: Setup, measure: str) -> PlannedLab:
         known = self._plan.computers
