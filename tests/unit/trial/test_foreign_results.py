@@ -75,7 +75,10 @@ CASES: dict[str, tuple[object, str]] = {
         "bytes of raw output: 67108866; allowed: at most 67108864",
     ),
     "raw that no UTF-8 has": (replace(GOOD, raw={"at": "\ud800"}), "surrogates not allowed"),
-    "no warnings": (replace(GOOD, warnings=None), "warnings is of type NoneType; allowed: tuple of TrialWarning"),
+    "no warnings": (
+        replace(GOOD, warnings=None),
+        "warnings is of type NoneType; allowed: tuple of TrialWarning",
+    ),
     "command in words": (replace(GOOD, commands=("ls",)), "commands is of type str; allowed: CommandRecord"),
     "series of numbers": (replace(GOOD, series=(5,)), "series is of type int; allowed: Series"),
     "file elsewhere": (
