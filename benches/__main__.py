@@ -1,4 +1,4 @@
-"""Runs benches one after the other, each as a process of its own, and says at the end which failed.
+"""Runs benches one after the other, each in a separate process, and says at the end which failed.
 
 Usage: python -m benches [--list] [WORD ...]. A bench runs if its name (cost/startup) has one of the WORDs; without any
 word all run, for hours. `--list` prints their names and what each is about. One bench with arguments:

@@ -30,7 +30,7 @@ def _made(cls: type[T], kw_only: bool) -> type[T]:
     made.__eq__, made.__hash__ = equal, made.__dict__.get("__hash__", hashed)
     made.__repr__, made.__setattr__, made.__delattr__ = _repr, _refuse, _refuse
     made.__getstate__, made.__setstate__ = _state, _set_state
-    return made  # type: ignore[no-any-return]
+    return made  # type: ignore[no-any-return]  # the same class, built anew
 
 
 def _init(made: type, own: tuple[Field[Any], ...]) -> Callable[..., None]:
@@ -73,7 +73,7 @@ def _comparison(names: list[str]) -> tuple[Callable[[Any, object], bool], Callab
     def __eq__(self: object, other: object) -> bool:  # noqa: N807  # becomes the method
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def __hash__(self: object) -> int:  # noqa: N807
+    def __hash__(self: object) -> int:  # noqa: N807  # becomes the method
         return hash(values(self))
 
     return __eq__, __hash__

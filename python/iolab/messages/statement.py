@@ -51,7 +51,8 @@ class Statement(BaseModel):
         code = new_code(stored) if isinstance(stored, str) else ""
         kind = _kind_of(code)
         if kind is None or not issubclass(kind, cls):
-            raise ValueError(f"{stored!r} is no code of a {cls.__name__.lower()}; it may be of a newer iolab")
+            kind_name = _WORD.sub(" ", cls.__name__).lower()
+            raise ValueError(f"{stored!r} is not a code of the kind '{kind_name}'; a newer iolab may know it")
         known = new_keys(parameters, code)
         if CODE not in kind.model_fields:
             return kind.model_validate(known)
