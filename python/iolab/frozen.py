@@ -30,7 +30,7 @@ def _made(cls: type[T], kw_only: bool) -> type[T]:
     made.__eq__, made.__hash__ = equal, made.__dict__.get("__hash__", hashed)
     made.__repr__, made.__setattr__, made.__delattr__ = _repr, _refuse, _refuse
     made.__getstate__, made.__setstate__ = _state, _set_state
-    return made  # type: ignore[no-any-return]  # the same class, built anew
+    return made  # type: ignore[no-any-return]  # slots take a second class
 
 
 def _init(made: type, own: tuple[Field[Any], ...]) -> Callable[..., None]:
