@@ -13,7 +13,13 @@ from iolab.experiment import cells, parse
 LABS = sorted((ROOT / "labs").glob("*.yaml"))
 INLINE = re.compile(r"`(iolab [^`]+)`")
 SHELL_LINE = re.compile(r"^(?:\$ )?(?:\w+=\$\()?(?P<line>(?:\.venv/bin/)?iolab [^\n]*)", re.MULTILINE)
-LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
+LINKED = sorted([*PAGES, *(ROOT / "contract").glob("*.md"), *(ROOT / "benches").rglob("*.md")])
+"""Pages whose links are followed."""
+HEADING = re.compile(r"^#+ +(?P<text>.+?)\s*$", re.MULTILINE)
+PATH = re.compile(
+    r"`(?P<path>(?:benches|contract|crates|docs|examples|guest|labs|python|scripts|tests)/[\w./-]+)`"
+)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -80,18 +86,44 @@ def test_commands_and_options_on_a_page_exist(page: Path, help_of: Help) -> None
         assert not unknown, f"{name_of(page)} names `iolab {call}`"
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in PAGES])
+def outside_code(page: Path) -> str:
+    """Return the text of a page without its blocks of code."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page; headings of one text are numbered."""
+    slugs: list[str] = []
+    for heading in HEADING.finditer(outside_code(page)):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading["text"]).lower()
+        slugs.append(re.sub(r"[^\w -]", "", text).replace(" ", "-"))
+    return {
+        f"{slug}-{slugs[:at].count(slug)}" if slug in slugs[:at] else slug for at, slug in enumerate(slugs)
+    }
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in LINKED])
 def test_links_on_a_page_lead_somewhere(page: Path) -> None:
-    """A link to another file of the repository names one that exists."""
-    outside_code = FENCE.sub("", page.read_text(encoding="utf-8"))
-    for target in LINK.findall(re.sub(r"`[^`]*`", "", outside_code)):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
+    """A link to another file of the repository names one that exists; an anchor names one of its headings."""
+    for link in LINK.finditer(re.sub(r"`[^`]*`", "", outside_code(page))):
+        if "://" in link["target"]:
+            continue
+        target = (page.parent / link["target"]).resolve() if link["target"] else page
+        assert target.exists(), f"{name_of(page)} links to {link['target']}"
+        assert link["anchor"] is None or link["anchor"] in anchors(target), f"{name_of(page)}: {link[0]}"
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in LINKED])
+def test_paths_on_a_page_exist(page: Path) -> None:
+    """A file or folder of the repository that a page names between backticks exists; capitals stand for any name."""
+    named = (Path(match["path"]) for match in PATH.finditer(outside_code(page)))
+    paths = [path for path in named if not any(Path(part).stem.isupper() for part in path.parts)]
+    assert [str(path) for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_every_page_is_in_the_index() -> None:
     """docs/README.md leads to every page but the decisions, which it names as a folder."""
     index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
-    linked = {(ROOT / "docs" / target).resolve() for target in LINK.findall(index)}
+    linked = {(ROOT / "docs" / target).resolve() for target, _ in LINK.findall(index)}
     pages = {page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "adr"}
     assert {name_of(page) for page in pages - linked} == {"docs/README.md"}
