@@ -81,11 +81,10 @@ class Case:
 
 def links_carry(more_than_bytes: int = MOVED_BYTES) -> bool:
     """Whether so many bytes went over a link of the lab, in namespaces of its own: guests' programs are not seen."""
-    named = {
-        one.stat().st_ino: str(one)
-        for process in Path("/proc").glob("[0-9]*")
-        for one in (process / "root/run/netns").glob("iolab*")
-    }
+    named: dict[int, str] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError):  # it ended while it was looked at
+            named |= {one.stat().st_ino: str(one) for one in (process / "root/run/netns").glob("iolab*")}
     script = 'for one; do nsenter --net="$one" cat /proc/net/dev; done'
     shown = subprocess.run(
         ["sh", "-c", script, "sh", *named.values()], capture_output=True, text=True, check=False
