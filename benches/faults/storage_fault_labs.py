@@ -93,9 +93,9 @@ BREAKS = (
 DISABLES = (
     "echo ready; until for one in /sys/block/loop*/stat; do set -- $(cat $one); [ $7 -gt 40960 ] && break; done;"
     " do sleep 0.1; done;"
-    " echo 0 >/sys/kernel/config/nvmet/subsystems/*/namespaces/1/enable; sleep 600"
+    " for one in /sys/kernel/config/nvmet/subsystems/*/namespaces/1/enable; do echo 0 >$one; done; sleep 600"
 )
-"""Takes the namespace of an NVMe/TCP target away, once 20 MiB were written."""
+"""Takes the namespace of an NVMe/TCP target away, once 20 MiB were written. A shell expands no name after `>`."""
 BLKDEBUG = (
     '[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "20480"\nonce = "off"\n\n'
     '[inject-error]\nevent = "write_aio"\nerrno = "5"\nsector = "20480"\nonce = "off"\n'
