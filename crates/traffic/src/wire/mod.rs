@@ -1,5 +1,6 @@
 //! A wire: two ends and a thread that carries frames between them as its impairments say. They can be changed while it runs.
 
+mod does;
 mod filter;
 mod lead;
 mod pressure;
@@ -23,9 +24,10 @@ use iolab_protocol::{ErrorCode, ErrorObject};
 use iolab_sys::clock;
 use iolab_sys::tap::Unfinished;
 
+use self::does::Does;
 pub use self::steering::{Steered, Steering};
 use self::thread::{Desk, Letter, Seat, Work};
-use self::way::{Does, Way};
+use self::way::Way;
 use crate::faults::port_refused;
 
 /// How long the thread may take to answer; it is asked between two frames.

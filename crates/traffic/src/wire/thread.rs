@@ -13,11 +13,12 @@ use iolab_protocol::wire::{WayCounts, WireStalls};
 use iolab_sys::clock::{self, StampClock};
 use iolab_sys::{socket, thread};
 
+use super::does::Does;
 use super::pressure::Pressure;
 use super::shift::{Shift, Turn};
 use super::stalls::Stalls;
 use super::steering::{Passed, Steering};
-use super::way::{Does, Way};
+use super::way::Way;
 use crate::rest::{Nap, Rest};
 
 /// It wakes so long before a frame is due, and polls until then: a sleeping thread is woken late [ns].

@@ -1,103 +1,25 @@
 //! One way of a wire: frames are decided on one by one, and what leaves together is carried together.
 
-use iolab_engine::impairment::{Chain, Outcome, Passing};
+use iolab_engine::impairment::{Outcome, Passing};
 use iolab_engine::Nanos;
 use iolab_frame::{
     finish, is_about_neighbours, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES,
 };
 use iolab_port::{End, Given, PortError, TapFrame};
-use iolab_protocol::impairment::{Impairment, Jitter};
-use iolab_protocol::wire::{StageLoss, WayCounts, WireWay};
-use iolab_protocol::ErrorObject;
+use iolab_protocol::wire::{StageLoss, WayCounts};
 use iolab_sys::clock::StampClock;
 
+use super::does::Does;
 use super::lead::Lead;
 use super::spacing::{Spacing, CALL};
-use crate::faults::bad_params;
 use crate::held::Held;
-use crate::impairments::{chain, seed_of_way, stage_seeds};
 
 /// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB [bytes].
 const MOST_READ_BYTES: usize = TAP_HEADER_BYTES + 22 + 65_536;
-/// The shortest frame of a line [bytes].
-const SHORTEST_BYTES: usize = 64;
-/// What the frames of a way may take: less has no room for one super-frame of each sender [bytes].
-const LEAST_MEMORY: u64 = 1 << 20;
-/// More needs no wire of any lab: 10 Gbit/s for 50 s [bytes].
-const MOST_MEMORY: u64 = 1 << 36;
-/// Two seconds at 2 million frames a second: what is kept of each beside its bytes takes memory, too.
-const MOST_FRAMES: usize = 1 << 22;
 /// Later frames are counted [ns].
 const LATE_NS: u64 = 100_000;
 /// Those that are even later are counted, too [ns].
 const VERY_LATE_NS: u64 = 1_000_000;
-/// Frames that stay as long at least need not be read at once: they are stamped when they come [ns].
-const LONG_DELAY_NS: u64 = 200_000;
-
-/// What a way does to frames: the stages, and what each is called.
-#[derive(Debug)]
-pub struct Does {
-    chain: Chain,
-    kinds: Vec<&'static str>,
-    held: Held,
-    /// Where it spaces its frames.
-    spacing: Option<Spacing>,
-    /// Whether every frame stays for a while.
-    delays: bool,
-    /// The number of the next frame.
-    number: u64,
-}
-
-impl Does {
-    /// What `way` says; the two ways draw from parts of the seed of their own.
-    pub fn new(way: &WireWay, index: u64, start: Nanos) -> Result<Self, ErrorObject> {
-        let kinds = way.impairments.iter().map(|stage| stage.kind()).collect();
-        let chain = chain(&way.impairments, seed_of_way(way.seed, index), start)?;
-        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&way.memory_bytes) {
-            return Err(bad_params("memory_bytes", &format!("{LEAST_MEMORY} to {MOST_MEMORY} bytes")));
-        }
-        let memory_bytes = usize::try_from(way.memory_bytes).unwrap_or(usize::MAX);
-        let mut held = Held::new((memory_bytes / SHORTEST_BYTES).min(MOST_FRAMES), memory_bytes);
-        held.prepare();
-        let spacing = Spacing::of(&way.impairments)?;
-        let long = |stage: &Impairment| matches!(stage, Impairment::Delay { delay_ns, jitter: Jitter::None, .. } if *delay_ns >= LONG_DELAY_NS);
-        let delays = way.impairments.iter().any(long);
-        Ok(Self { chain, kinds, held, spacing, delays, number: 0 })
-    }
-
-    /// Number the frames to come from 0, and draw chance from this seed.
-    fn restart_draws(&mut self, seed: u64, index: u64) {
-        self.number = 0;
-        self.chain.restart_draws(stage_seeds(&self.kinds, seed_of_way(seed, index)));
-    }
-
-    /// When it has something to do next, if nothing comes.
-    fn due(&self) -> Option<Nanos> {
-        let decided = self.chain.due().map(|due| due.plus(self.held.shifted()));
-        self.leaves().into_iter().chain(decided).min()
-    }
-
-    /// The time of the stages at `now`: it stands still while the times of frames are shifted.
-    fn stage_time(&self, now: Nanos) -> Nanos {
-        now.since(self.held.shifted())
-    }
-
-    /// Shift the times of frames where they are later than may be caught up; by how much.
-    fn slip(&mut self, now: Nanos) -> Nanos {
-        let Self { spacing, held, .. } = self;
-        spacing.as_mut().map_or(Nanos::ZERO, |spacing| spacing.slip(held, now))
-    }
-
-    /// When the first of the frames that are decided on leaves.
-    fn leaves(&self) -> Option<Nanos> {
-        self.spacing.as_ref().map_or_else(|| self.held.due(), |spacing| spacing.due(&self.held))
-    }
-
-    /// Frames that its stages lost, by their kinds.
-    fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.kinds.iter().copied().zip(self.chain.counts().map(|count| count.lost_frames))
-    }
-}
 
 /// One way.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 use iolab_engine::Random;
+use iolab_protocol::wire::WireWay;
 
 use super::*;
+use crate::impairments::{seed_of_way, stage_seeds};
 
 const SEGMENT: usize = 1000;
 
