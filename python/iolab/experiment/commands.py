@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from iolab.experiment.measures import Measure
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Period, Setting, SomeNanoseconds
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Period, Setting, SomeNanoseconds, unset
 from iolab.experiment.ready import Ready
 
 FigureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", strict=True)]
@@ -35,7 +35,7 @@ class Program(BaseModel):
 class Server(Program):
     """A program that is started before a trial's own and stopped after it."""
 
-    ready: Ready = Ready()
+    ready: Ready = unset(Ready)
     """When the trial goes on; absent: as soon as it was started."""
     within: SomeNanoseconds = 30_000_000_000
     """Longest time until it is ready."""

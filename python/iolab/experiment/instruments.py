@@ -18,6 +18,7 @@ from iolab.experiment.quantities import (
     SomeBytes,
     SomeWindow,
     Switch,
+    unset,
 )
 from iolab.frozen import frozen
 from iolab.registry.registry import instrument_kinds
@@ -98,7 +99,7 @@ class Capture(WithInstrument):
     """What is kept of each frame, from its beginning."""
     ring: Annotated[SomeBytes, Field(ge=1 << 20, le=1 << 30)] = 64 << 20
     """Memory for the frames of a port: the oldest make room for new ones."""
-    filter: CaptureFilter = CaptureFilter()
+    filter: CaptureFilter = unset(CaptureFilter)
     """Which frames are kept; absent: all."""
 
 

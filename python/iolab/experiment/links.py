@@ -18,6 +18,7 @@ from iolab.experiment.quantities import (
     SomeBytes,
     SomeNanoseconds,
     Switch,
+    unset,
 )
 from iolab.experiment.shapes import Shape
 from iolab.experiment.wires import Wire
@@ -114,9 +115,9 @@ class Link(BaseModel):
     """Largest IP packet [bytes]; absent on a link over another: what that leaves room for."""
     vlan: Maybe[Annotated[int, Field(ge=1, le=4094, strict=True)]] = None
     """IEEE 802.1Q tag on this link."""
-    offload: Offload = Offload()
+    offload: Offload = unset(Offload)
     """What the interfaces do for the kernel."""
-    host_offload: SendOffload = SendOffload()
+    host_offload: SendOffload = unset(SendOffload)
     """On a link to a machine's own children: offloads of its side of each (a tap, a vif), and of its bridge to them."""
     shape: Maybe[Shape] = None
     """Rate control at one port."""
@@ -203,5 +204,5 @@ class Volume(BaseModel):
     """What exports it by iSCSI: LIO in the kernel, or tgt in user space; absent: LIO in guests, tgt elsewhere."""
     chap: Maybe[Chap] = None
     """What an initiator by iSCSI must know; absent: its name and address are enough."""
-    params: IscsiParams = IscsiParams()
+    params: IscsiParams = unset(IscsiParams)
     """Of an export by iSCSI."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from iolab.experiment.impairments import Impairments
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, SomeBytes, Switch
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, SomeBytes, Switch, unset
 from iolab.experiment.standing import Changes, Files, Services
 from iolab.registry.image_names import PACKAGE
 from iolab.registry.nics import NicKind
@@ -176,9 +176,9 @@ class HostTuning(BaseModel):
     """Receive queues of the card."""
     irq_cpus: tuple[Cpu, ...] = ()
     """CPUs that take its interrupts; empty: as the kernel chose."""
-    coalesce: Coalesce = Coalesce()
+    coalesce: Coalesce = unset(Coalesce)
     """How long it holds interrupts back."""
-    pause: Pause = Pause()
+    pause: Pause = unset(Pause)
     """Its pause frames."""
 
 
@@ -192,9 +192,9 @@ class Host(BaseModel):
     """A host has no parent."""
     ssh: Maybe[Destination] = None
     """Where it is reached: user@name, an ssh alias, ssh://user@name:port; absent: this computer."""
-    host: HostTuning = HostTuning()
+    host: HostTuning = unset(HostTuning)
     """What it does for its cards, those with a cable."""
-    processors: ProcessorTuning = ProcessorTuning()
+    processors: ProcessorTuning = unset(ProcessorTuning)
     """How its processors run."""
     forward: Forward = "none"
     """What it does with frames between its ports."""
@@ -248,9 +248,9 @@ class Vm(BaseModel):
     """Network card the guest sees, and what carries its frames."""
     queues: Count = Field(default=1, ge=1)
     """Queue pairs of the network card."""
-    ring: Ring = Ring()
+    ring: Ring = unset(Ring)
     """Descriptor rings of the network card."""
-    host: HostTuning = HostTuning()
+    host: HostTuning = unset(HostTuning)
     """What the parent does for it: for the card that its frames pass."""
     forward: Forward = "none"
     """What it does with frames between its ports."""

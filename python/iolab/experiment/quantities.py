@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -14,6 +14,14 @@ from iolab.units import NS_PER_MS, NS_PER_S
 
 FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 """Every model of the language: immutable, no unknown keys, built when a file first uses it."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def unset(model: type[Model]) -> Model:
+    """Return a model of whose keys none is written, as a default: no validator is built for it."""
+    return model.model_construct()
+
 
 STORED = "stored"
 """Key of the context of validation: whether the file is that of a run, written before."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, Maybe, Setting, SomeNanoseconds
+from iolab.experiment.quantities import FROZEN, Maybe, Setting, SomeNanoseconds, unset
 from iolab.experiment.ready import Ready
 
 Words = Annotated[tuple[Setting, ...], Field(min_length=1)]
@@ -35,7 +35,7 @@ class Service(BaseModel):
     """The program and its arguments, a word each; no shell reads them. It stays in the foreground."""
     environment: dict[str, Setting] = Field(default_factory=dict)
     """Added to its environment."""
-    ready: Ready = Ready()
+    ready: Ready = unset(Ready)
     """When the lab goes on; absent: as soon as it was started."""
     within: SomeNanoseconds = 30_000_000_000
     """Longest time until it is ready."""

@@ -121,8 +121,7 @@ def _check_forwarding(lab: "Lab", topology: Topology, measure: Stream, source: s
 def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
     from iolab.lab.readings import Command
     from iolab.plan.commands import prompted
-    from iolab.trial.streams.iperf3 import client_argv, server_argv
-    from iolab.trial.streams.pairs import place_pairs
+    from iolab.trial.streams.iperf3 import client_argv, place_pairs, server_argv
 
     lines = []
     for pair in place_pairs(measure, topology):
@@ -134,7 +133,7 @@ def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
 
 
 def _as_part(measure: Stream, number: int) -> Stream:
-    from iolab.trial.streams.pairs import FIRST_TCP_PORT
+    from iolab.trial.streams.iperf3 import FIRST_TCP_PORT
 
     if measure.port is not None:
         return measure

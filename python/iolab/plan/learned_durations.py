@@ -106,7 +106,7 @@ def _on_guest(lab: Lab, name: str) -> bool:
 def decode_learned(found: object) -> Learned:
     """Return what a stored document says; what is not as it should be is as if it had never been learned."""
     try:
-        times = TIMES.validate_python(found, strict=True)
+        times = TypeAdapter(dict[str, list[int]]).validate_python(found, strict=True)
     except ValidationError:
         return Learned()
     return Learned(
@@ -121,6 +121,3 @@ def decode_learned(found: object) -> Learned:
 def encode_learned(learned: Learned) -> dict[str, list[int]]:
     """Return what is stored."""
     return {key: list(times) for key, times in learned.times.items()}
-
-
-TIMES = TypeAdapter(dict[str, list[int]])

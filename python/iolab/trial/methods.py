@@ -46,7 +46,7 @@ _LOAD = (
 )  # fmt: skip
 _HISTOGRAM = ("iolab.trial.histograms:quantile", "crates/engine/src/histogram.rs")
 _STREAM = (
-    "iolab.trial.streams.figures:flow_metrics", "iolab.trial.streams.iperf3:flow_reports",
+    "iolab.trial.streams.figures:flow_metrics", "iolab.trial.streams.iperf3_report:flow_reports",
     "iolab.trial.streams.iperf3:client_argv", "iolab.trial.streams.iperf3:server_argv",
 )  # fmt: skip
 _SEARCH = (

@@ -20,8 +20,8 @@ from iolab.trial.disk.figures import BY_OPERATIONS, OPERATIONS, RATE
 from iolab.trial.instruments.watch import points_of
 from iolab.trial.instruments.watched import Point, watched
 from iolab.trial.streams.figures import flow_metrics
-from iolab.trial.streams.iperf3 import FlowReport
-from iolab.trial.streams.pairs import place_pairs
+from iolab.trial.streams.iperf3 import place_pairs
+from iolab.trial.streams.iperf3_report import FlowReport
 
 LABS = Path(__file__).parents[3] / "labs"
 STUDIES = ("xen-vlan", "kvm-forwarding", "rate-control", "iscsi", "long-path")

@@ -83,7 +83,7 @@ def test_every_raised_version_has_a_line_in_the_changelog() -> None:
     [
         (FIGURES, "sum(times) / len(times)", "max(times)", "stream-rtt"),
         (FIGURES, "sum(rates) ** 2", "sum(rates)", "stream-fairness"),  # in a function that a root calls
-        ("python/iolab/trial/streams/iperf3.py", "not row.omitted", "row.omitted", "stream-rtt"),
+        ("python/iolab/trial/streams/iperf3_report.py", "not row.omitted", "row.omitted", "stream-rtt"),
         ("python/iolab/trial/round_trips/figures.py", '"p50": 0.5', '"p50": 0.6', "ping-rtt"),  # a constant
         ("python/iolab/results/search.py", "self.lost_frames / self.offered_frames", "0.0", "frame-loss"),
         (HISTOGRAM, "self.count", "self.sum", "ping-rtt"),
@@ -109,7 +109,7 @@ def test_a_change_far_below_a_root_is_found() -> None:
         (FIGURES, "Return Jain's fairness index", "Return the index"),
         (FIGURES, "def jain_index(rates: Sequence[float]) -> float:", "def jain_index(rates: list[float]):"),
         (FIGURES, "from iolab.results.metric import Metric", "import math\nfrom iolab.results.metric import Metric"),
-        ("python/iolab/trial/streams/iperf3.py", "counts datagrams at one end only", "has datagrams of one end"),
+        ("python/iolab/trial/streams/iperf3_report.py", "counts datagrams at one end only", "has datagrams of one end"),
         (HISTOGRAM, "//", "// see the RFC:"),
         (HISTOGRAM, "    ", "  "),
         (HISTOGRAM, "pub fn", "pub(crate) fn"),

@@ -13,7 +13,7 @@ from iolab.messages.warnings import (
 )
 from iolab.results.dimensions import Dimensions
 from iolab.results.metric import Metric
-from iolab.trial.streams.iperf3 import FlowReport
+from iolab.trial.streams.iperf3_report import FlowReport
 from iolab.units import ETHERNET_HEADER_BYTES
 
 DISAGREEMENT_RATIO = 0.01

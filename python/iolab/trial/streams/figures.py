@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from iolab.results.dimensions import Dimensions
 from iolab.results.metric import Metric
-from iolab.trial.streams.iperf3 import FlowReport
+from iolab.trial.streams.iperf3_report import FlowReport
 
 
 def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> tuple[Metric, ...]:

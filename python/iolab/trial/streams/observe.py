@@ -23,7 +23,8 @@ from iolab.trial.measurement import Readings
 from iolab.trial.streams.counters import HEADER_BYTES, IPV4_BYTES, IPV6_BYTES, head_bytes
 from iolab.trial.streams.dropped import COMPLETE, INCOMPLETE, drops_of, mtu_at, protocol_count
 from iolab.trial.streams.evidence import Carrier, Connections, FlowSeen, Passed, ShaperSeen, StreamSeen
-from iolab.trial.streams.iperf3 import FlowReport, Pair
+from iolab.trial.streams.iperf3 import Pair
+from iolab.trial.streams.iperf3_report import FlowReport
 from iolab.trial.streams.lines import lines_on
 from iolab.trial.streams.programs import all_strangers, lifetime, longest_gap_ns, program_of
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S

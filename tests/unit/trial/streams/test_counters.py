@@ -9,7 +9,7 @@ from iolab.agent.port_counters import InterfaceCounters
 from iolab.lab.topology import Endpoint
 from iolab.results.metric import Metrics
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
-from iolab.trial.streams.iperf3 import FlowReport
+from iolab.trial.streams.iperf3_report import FlowReport
 
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.0.1", 24)
 FAR = Endpoint("far", "eth0", "iolab-far", "eth0", "198.18.0.2", 24)

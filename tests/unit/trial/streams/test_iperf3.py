@@ -9,8 +9,8 @@ from iolab.experiment.measures import Stream
 from iolab.lab.topology import Endpoint
 from iolab.results.metric import Metrics
 from iolab.trial.streams.figures import flow_metrics, jain_index
-from iolab.trial.streams.iperf3 import Pair, client_argv, flow_reports, server_argv
-from iolab.trial.streams.iperf3_report import Report, parse_report
+from iolab.trial.streams.iperf3 import Pair, client_argv, server_argv
+from iolab.trial.streams.iperf3_report import Report, flow_reports, parse_report
 
 DATA = Path(__file__).parent / "data"
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.9.1", 24)

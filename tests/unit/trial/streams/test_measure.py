@@ -23,8 +23,8 @@ from iolab.report.locale import EN
 from iolab.trial.failed import Failed, failure_of
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, TrialFailed
+from iolab.trial.streams.iperf3 import place_pairs
 from iolab.trial.streams.measure import measure_stream
-from iolab.trial.streams.pairs import place_pairs
 
 DATA = Path(__file__).parent / "data"
 LAB = Lab(
