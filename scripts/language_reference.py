@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from iolab.experiment.reference import with_tables
+from iolab.experiment.schema import with_tables
 from iolab.own_kinds import provide_own_kinds
 
 PAGE = Path(__file__).parents[1] / "docs/reference/experiment-language.md"

@@ -15,9 +15,9 @@ from statistics import median
 from iolab.agent.client import Agent
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns, Vm
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns, Vm
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Place, qemu_argv

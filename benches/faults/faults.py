@@ -24,7 +24,7 @@ from benches.harness.truth_words import named
 from iolab.agent.client import Agent, AgentLost
 from iolab.analysis.forwarding import verdict as verdict_of
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import Forwarding, Packets
+from iolab.experiment.model.packets import Forwarding, Packets
 from iolab.lab.compose import compose
 from iolab.lab.guests.start import process_id
 from iolab.lab.kernels import HERE

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.own_kinds import provide_own_kinds
 from iolab.trial.disk.job_file import HARMLESS, JobFileError, read_job
 from iolab.trial.disk.job_keys import ALIASES, KEYS, Use

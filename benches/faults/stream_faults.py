@@ -21,7 +21,7 @@ from benches.harness.truth_words import named
 from iolab.agent.client import Agent
 from iolab.errors import AgentError
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.report.locale import EN

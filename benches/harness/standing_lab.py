@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from iolab.agent.client import Agent
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology

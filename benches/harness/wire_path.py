@@ -22,7 +22,7 @@ from benches.harness.standing_lab import standing
 
 from iolab.agent.client import Agent
 from iolab.agent.wires import WayCounts, WireCounts
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.placement import ways
 from iolab.trial.lab_access import Site
 from iolab.trial.packets.requests import open_params, run_params

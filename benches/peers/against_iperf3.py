@@ -12,7 +12,7 @@ import sys
 from benches.harness.iperf3_server import serving
 
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents

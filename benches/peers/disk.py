@@ -19,7 +19,7 @@ from pathlib import Path
 from benches.harness.pairs import Block, agreement
 
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.compose import compose
 from iolab.lab.topology import NAME_PREFIX, make_topology
 from iolab.lab.volumes.places import door_of, mount_of, node_of

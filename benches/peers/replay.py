@@ -15,7 +15,7 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-from iolab.experiment.captures import read_capture
+from iolab.experiment.model.recordings import read_capture
 
 MEAN_S = 200e-6
 LAB = """

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.results.dimensions import Dimensions

@@ -6,7 +6,7 @@ from benches.truth.truth_judged import Blame, Grade, Outcome, grade_verdict
 from benches.truth.truth_lab import beside, kernel_counts, lab_of, later, ruled
 
 from iolab.agent.client import Agent
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.packets import Latency
 from iolab.report.locale import EN
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.latency import measure_latency

@@ -16,7 +16,7 @@ from benches.harness.standing_lab import standing
 
 from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets
 from iolab.trial.lab_access import Site
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial

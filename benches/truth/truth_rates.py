@@ -28,7 +28,7 @@ from benches.truth.truth_lab import ALONE, Company, beside, kernel_counts, lab_o
 
 from iolab.agent.client import Agent
 from iolab.analysis.forwarding import verdict
-from iolab.experiment.measures import Forwarding
+from iolab.experiment.model.packets import Forwarding
 from iolab.report.locale import EN
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.forwarding import measure_forwarding

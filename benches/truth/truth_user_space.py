@@ -17,7 +17,7 @@ from benches.truth.truth_judged import Grade, Outcome
 from benches.truth.truth_lab import DUT, FOREIGN, TESTER, inside, kernel_counts, lab_of, program
 
 from iolab.agent.client import Agent
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.packets import Latency
 from iolab.trial.packets.latency import measure_latency
 
 PATHS = ("af_xdp", "af_packet", "bpf_live")

@@ -9,8 +9,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Machine
 from iolab.lab.compose import compose
 from iolab.lab.resources import Resource
 from iolab.registry.qdiscs import QDISCS

@@ -9,7 +9,7 @@ from tests.guest.labs import measured
 from tests.netns.runs import trials, value
 
 from iolab.experiment import parse
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.image.emulator import NEWER
 from iolab.lab.topology import make_topology
 from iolab.plan.labs import Labs

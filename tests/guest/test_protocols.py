@@ -10,8 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link, Volume
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.links import Link, Volume
+from iolab.experiment.model.machines import Machine
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab

@@ -18,8 +18,8 @@ from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, value
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Volume
-from iolab.experiment.machines import Bus, Machine
+from iolab.experiment.model.links import Volume
+from iolab.experiment.model.machines import Bus, Machine
 from iolab.lab.compose import compose
 from iolab.lab.volumes.places import node_of
 from iolab.run.agents import Agents

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from tests.netns.runs import PATIENCE_S
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Machine
 from iolab.lab.actions import CreateNetns, Run, Write, filled
 from iolab.lab.difference import difference
 from iolab.lab.readings import Command, Expectation, Setting, Source, extract, holds

@@ -10,8 +10,8 @@ from tests.netns.computer import OUTER, PREFIX, Computer, computer, namespaces, 
 from tests.netns.runs import PATIENCE_S
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Machine
 from iolab.lab.compose import compose
 from iolab.lab.readings import Command
 from iolab.lab.topology import make_topology

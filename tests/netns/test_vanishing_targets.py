@@ -13,7 +13,7 @@ import pytest
 from tests.netns.runs import storage_state, until
 
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.messages.failures import Failure

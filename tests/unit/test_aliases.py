@@ -307,7 +307,7 @@ def test_an_old_column_is_refused_with_the_new_one_when_its_time_is_over(table: 
 
 PACKAGE = """
 from typing import Literal
-from iolab.former.quantities import SomeWholeSeconds
+from iolab.former.model.quantities import SomeWholeSeconds
 from iolab.former.models.measures import Measure
 from iolab.plugin import Kind
 
@@ -319,7 +319,7 @@ PART = Kind(model=Old, duration_ns=lambda measure: measure.duration, measure=Non
 """
 IMPORTS = (
     ("iolab.former", "iolab.experiment"),
-    ("iolab.former.models", "iolab.experiment"),
+    ("iolab.former.models", "iolab.experiment.model"),
     ("iolab.plugin:Kind", "iolab.plugin:MeasureKind"),
 )
 PROGRAM = """

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from iolab.analysis.types import Estimate
 from iolab.errors import IolabError
 from iolab.experiment import resolver_of
-from iolab.experiment.experiment import Experiment
-from iolab.experiment.measures import Packets
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Experiment, Section
+from iolab.experiment.model.packets import Packets
 from iolab.results.dimensions import Quantity
 
 GAP_BYTES = 20

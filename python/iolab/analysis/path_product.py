@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from iolab.errors import IolabError
 from iolab.experiment import resolver_of
-from iolab.experiment.experiment import Cell, Experiment, Lab
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Cell, Experiment, Lab, Section
 from iolab.plan.types import Plan
 from iolab.units import NS_PER_S
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.links import Shape
 from iolab.messages.warnings import TrialWarning
 
 MOST_ABOVE, LEAST_REACHED = 0.01, 0.97

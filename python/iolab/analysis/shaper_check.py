@@ -12,7 +12,7 @@ from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, Check, Kept,
 from iolab.analysis.shaper_classes import ClassJudged, judge_classes
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.links import Shape
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.topology import topology_of
 from iolab.messages.capture_warnings import PacerSlipped, WatchStolen, WireLate

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, Check, Kept, pacer_allowance
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.links import Shape
 from iolab.lab.links.htb import Selector
 from iolab.lab.links.shaping import selectors_of
 from iolab.lab.topology import Topology

@@ -15,7 +15,7 @@ from iolab.cli.options import On, counted
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
-from iolab.experiment.product import names
+from iolab.experiment.factors.product import names
 from iolab.plan.feasibility import check_cells, left_out
 
 STANDARD_INPUT = Path("/dev/stdin")

@@ -11,7 +11,7 @@ import typer
 from iolab.cli.console import complain, say
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
-from iolab.experiment.machines import destination
+from iolab.experiment.model.machines import destination
 from iolab.report.locale import EN
 from iolab.report.stated import stated_all
 from iolab.run.doctor.examination import Finding, Grade, examine

@@ -23,8 +23,7 @@ from iolab.cli.screen import console
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, UnsupportedError
 from iolab.experiment import load
-from iolab.experiment.experiment import Experiment, Selector
-from iolab.experiment.site import Site
+from iolab.experiment.experiment import Experiment, Selector, Site
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iolab.experiment.check import load as load
     from iolab.experiment.check import parse as parse
-    from iolab.experiment.product import cells as cells
-    from iolab.experiment.resolve import Resolver as Resolver
-    from iolab.experiment.resolve import resolver_of as resolver_of
+    from iolab.experiment.factors.product import cells as cells
+    from iolab.experiment.factors.resolve import Resolver as Resolver
+    from iolab.experiment.factors.resolve import resolver_of as resolver_of
+    from iolab.experiment.one_line import starter as starter
     from iolab.experiment.schema import json_schema as json_schema
-    from iolab.experiment.template import starter as starter
 
 _HOME = {
-    "Resolver": "resolve",
-    "cells": "product",
+    "Resolver": "factors.resolve",
+    "cells": "factors.product",
     "json_schema": "schema",
     "load": "check",
     "parse": "check",
-    "resolver_of": "resolve",
-    "starter": "template",
+    "resolver_of": "factors.resolve",
+    "starter": "one_line",
 }
 
 

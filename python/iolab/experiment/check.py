@@ -9,35 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.attached import attach
-from iolab.experiment.base_names import check_plain_names
-from iolab.experiment.counted import expand
-from iolab.experiment.document import MOST_BYTES, Table, line_of, read
-from iolab.experiment.experiment import Experiment, Factor
-from iolab.experiment.factors import check_size, possible_paths, read_factors
-from iolab.experiment.names import name_problem
-from iolab.experiment.old_keys import rename_keys
-from iolab.experiment.other_words import instead
-from iolab.experiment.paths import GROUPS, NoSuchItem, survey
-from iolab.experiment.problems import Problems, did_you_mean, listed
-from iolab.experiment.product import any_cell, sample
-from iolab.experiment.references import check_references
-from iolab.experiment.resolve import resolver_of
-from iolab.experiment.sections import check, tables
-from iolab.experiment.selectors import SelectorReader
-from iolab.experiment.site import KEYS, Site, read_site, written_site
-from iolab.experiment.site_placement import placed
-from iolab.experiment.summaries import read_summaries
+from iolab.experiment.experiment import Experiment, Factor, Site
+from iolab.experiment.factors.factors import check_size, possible_paths, read_factors, read_summaries
+from iolab.experiment.factors.paths import GROUPS, NoSuchItem, survey
+from iolab.experiment.factors.product import SelectorReader, any_cell, sample
+from iolab.experiment.factors.resolve import resolver_of
+from iolab.experiment.placement import placed
+from iolab.experiment.reading.attached import attach, expand
+from iolab.experiment.reading.document import MOST_BYTES, Table, line_of, read
+from iolab.experiment.reading.old_keys import instead, rename_keys
+from iolab.experiment.reading.problems import Problems, did_you_mean, listed, name_problem
+from iolab.experiment.reading.sections import check, tables
+from iolab.experiment.references.references import check_plain_names, check_references
+from iolab.experiment.site import KEYS, read_site, written_site
 
 TOP = (
     "title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick", "summarise", "site",
 )  # fmt: skip
 """Keys of the document."""
+
 MOST_BLOCKS = 10_000
+
 LARGEST_SEED = 2**63 - 1
+
 DEFAULT_SEED = 1
+
 MOST_VARIANTS = 20_000
 """Section variants resolved while checking, all sections together; the rest is checked when a cell is resolved."""
+
 LEAST_VARIANTS = 10
 """Variants of each section that are checked in any case."""
 

@@ -1,19 +1,70 @@
-"""The frozen Experiment: what the file means, before anything is decided."""
+"""The frozen Experiment: what the file means, before anything is decided; the lab of a cell; its site."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import wraps
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
-from iolab.experiment.links import Link, Volume
-from iolab.experiment.machines import Machine
-from iolab.experiment.measures import Measure
-from iolab.experiment.paths import Target
-from iolab.experiment.site import Site
+from iolab.experiment.model.links import Link, Volume
+from iolab.experiment.model.machines import Machine
+from iolab.experiment.model.measures import Measure
+from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.messages.unmet import UnmetRequirement
 
+
+class Section(NamedTuple):
+    """Names a section."""
+
+    group: str
+    """machines, links, volumes or measure."""
+    name: str
+    """As written."""
+
+    def __str__(self) -> str:
+        return self.name if self.group == "measure" else f"{self.group}.{self.name}"
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the document."""
+        return f"measure.{self.name}" if self.group == "measure" else f"lab.{self.group}.{self.name}"
+
+
+class Target(NamedTuple):
+    """One place that a path names."""
+
+    section: Section
+    """In this section."""
+    words: tuple[str, ...]
+    """Keys from its top; `*` stands for every key there; empty: the whole section."""
+
+
+@frozen
+class Site:
+    """Hosts, what runs on them, and the cables between them."""
+
+    hosts: Mapping[str, str | None]
+    """Name to where it is reached by ssh (None: this computer). A machine of the lab that has the name is this host."""
+    on: Mapping[str, str]
+    """Machine of the lab to the host that it runs on."""
+    cables: Mapping[str, tuple[str, ...]]
+    """Link of the lab to the cable that carries it between hosts, as host.interface of each end."""
+    source: str
+    """The file's name, for messages."""
+    lines: Mapping[tuple[str, str], int]
+    """Key and name to the line in that file."""
+
+    def line(self, key: str, name: str) -> int:
+        """Return the line of an entry."""
+        return self.lines.get((key, name), 0)
+
+    def host_of_end(self, end: str) -> str:
+        """Return the host of a cable's end."""
+        return PortRef(end).machine
+
+
 Question = TypeVar("Question", bound=Callable[..., Any])
+
 Cell = Mapping[str, str]
 """Factor name to level label; a sub-factor is absent where its level is not chosen."""
 
@@ -160,3 +211,43 @@ class Experiment:
     """Factor and label to why the site has no such level."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Kept by `answered_once`: its resolver. `replace` begins with none."""
+
+
+def is_plain(link: Link) -> bool:
+    """Tell whether a link lies over others with nothing between."""
+    return bool(link.over) and link.tunnel is None and link.bond is None
+
+
+def ports_below(links: Mapping[str, Link], link: Link, machine: str) -> tuple[PortRef, ...]:
+    """Return the ports of a machine that the links below a link have, in their order."""
+    below = (links[name].ends for name in link.over if name in links)
+    return tuple(end for ends in below for end in ends if end.machine == machine)
+
+
+def without_plain(lab: Lab) -> Lab:
+    """Return the lab without links that have nothing of their own; their names stand for what is below."""
+    if not any(is_plain(link) for link in lab.links.values()):
+        return lab
+    names: dict[str, str] = {}
+    for name, link in lab.links.items():
+        if is_plain(link):
+            names[name] = link.over[0]
+            own = ((end, ports_below(lab.links, link, end.machine)) for end in link.ends)
+            names |= {end: found[0] for end, found in own if found}
+    aliases = {name: _followed(names, name) for name in names}
+    links = {
+        name: link.model_copy(update={"over": tuple(aliases.get(one, one) for one in link.over)})
+        if link.over
+        else link
+        for name, link in lab.links.items()
+        if name not in aliases
+    }
+    return replace(lab, links=links, aliases=aliases)
+
+
+def _followed(names: Mapping[str, str], name: str) -> str:
+    """Return what a name stands for in the end; links in a circle are an error where references are checked."""
+    seen = {name}
+    while (name := names[name]) in names and name not in seen:
+        seen.add(name)
+    return name

@@ -13,14 +13,17 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.machines import DESTINATION
-from iolab.experiment.names import name_problem
+from iolab.experiment.model.machines import DESTINATION
+from iolab.experiment.reading.problems import name_problem
 from iolab.frozen import frozen
 
 Include = Callable[[str], Iterable[str]]
 """A pattern of an Include line to the texts of the files it stands for."""
+
 VARIABLES = ("host", "user", "port", "connection")
+
 DEEPEST_INCLUDE = 16
+
 MOST_HOSTS = 10_000
 
 

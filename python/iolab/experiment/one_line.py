@@ -1,4 +1,4 @@
-"""An experiment in one line: kind of measure, two ends, and keys with their levels; what comes out is a whole file."""
+"""Experiments without a file: one in a line of the command line, and the first one that `iolab new` writes."""
 
 import json
 import shlex
@@ -7,16 +7,18 @@ from dataclasses import field
 from typing import Any
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.links import Link
-from iolab.experiment.names import is_port, name_problem
+from iolab.experiment.model.links import Link
+from iolab.experiment.reading.problems import is_port, name_problem
 from iolab.frozen import frozen
 from iolab.registry.registry import measure_kinds
 from iolab.registry.rows import AnyMeasureKind, ShortForm
 
 DEVICE = "dut"
 """The machine between the two of a forwarding measure."""
+
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.%+/-")
 """Of these a scalar of YAML is written without quotes; colons are not among them."""
+
 DOING = "reading one line as an experiment"
 
 Node = dict[str, Any]
@@ -202,3 +204,34 @@ def _flow(node: Node | str) -> str:
 
 def _wrong(where: str, seen: str, allowed: str, advice: str = "") -> InputError:
     return InputError([Problem(where, DOING, seen, allowed, advice)])
+
+
+_TEXT = """\
+# {title}
+# `iolab check FILE` explains what is wrong, `iolab plan FILE` shows what would be done, `iolab run FILE` does it.
+title: "{title}"
+
+lab:
+  machines:                # netns: a network namespace of this computer; see the reference for host and vm
+    left: {{kind: netns}}
+    right: {{kind: netns}}
+  links:                   # two ends make a cable, more ends a switch; addresses are given automatically
+    wire: {{ends: [left.eth0, right.eth0], mtu: 1500}}
+
+measure:
+  tcp: {{kind: stream, protocol: tcp, from: left, to: right, duration: 2s}}
+
+factors:                   # whatever is written above can be varied: its path, and the values to try
+  links.wire.mtu: [1500, 9000]
+
+baseline: {{links.wire.mtu: 1500}}   # what the other levels are compared with
+blocks: 4                  # each combination is measured once per block; 4 is the least that gives an interval
+"""
+
+
+def starter(name: str) -> str:
+    """Return the text of a first experiment with this name; it passes every check."""
+    title = "".join(letter for letter in name if letter.isalnum() or letter in " -_.").strip(" -.")[:100]
+    if not title or not title[0].isalpha():
+        title = f"Experiment {title}".strip()
+    return _TEXT.format(title=title)

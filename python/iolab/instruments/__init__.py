@@ -4,9 +4,9 @@ import ipaddress
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from iolab.experiment.instruments import Capture, Profile, Queues, Samplers, Watch, Wires
-from iolab.experiment.lab_view import Place, View
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.instruments import Capture, Profile, Queues, Samplers, Watch, Wires
+from iolab.experiment.references.view import Place, View
 from iolab.registry.rows import AnyInstrumentKind, InstrumentKind
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Literal
 
-from iolab.experiment.impairments import Impairments
+from iolab.experiment.model.impairments import Impairments
 from iolab.frozen import frozen
 from iolab.lab.guests.guest import Guest
 from iolab.lab.links.pacer import Pacing

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from iolab.experiment.experiment import Factor, Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.model.machines import Vm
 
 PLOT_CHANGE_NS = 420_000_000
 """A whole lab taken down and made again [ns]: three namespaces on a bridge, median of 10 on 2 busy vCPU."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import field
 
-from iolab.experiment.impairments import Stage
+from iolab.experiment.model.impairments import Stage
 from iolab.frozen import frozen
 from iolab.lab.actions import (
     FOUND,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.machines import Machine
 from iolab.lab.actions import Write
 from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
 from iolab.lab.endpoints import version_of

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import HERE
 from iolab.units import ETHERNET_HEADER_BYTES

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from iolab.experiment.experiment import Lab, answered_once
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.machines import Machine
 
 HERE = ""
 """The kernel of this computer."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, answered_once
-from iolab.experiment.machines import Machine
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.machines import Machine
+from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.lab.addresses import Assigned, Interface, Wanted, assign
 from iolab.lab.endpoints import VERSIONS, Endpoint, Home, Port, Route, Segment, owns

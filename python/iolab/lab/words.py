@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import Endpoint, Topology
 
 PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_.-]*)\}")

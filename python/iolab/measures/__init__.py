@@ -1,6 +1,6 @@
 """iolab's own kinds of measure: the table, with a module for each kind's row.
 
-The models are in `iolab.experiment.measures`, what measures in `iolab.trial`.
+The models are in `iolab.experiment.model`, what measures in `iolab.trial`.
 """
 
 from iolab.measures.command import COMMAND

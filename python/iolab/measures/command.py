@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from iolab.experiment.commands import CommandMeasure, Figure, Program
-from iolab.experiment.lab_view import Place, View
-from iolab.experiment.measure_references import check_machine
-from iolab.experiment.sections import Section
-from iolab.experiment.standing_references import check_ready
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.measures import CommandMeasure, Figure, Program
+from iolab.experiment.references.lab_references import check_ready
+from iolab.experiment.references.view import Place, View, check_machine
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
 from iolab.registry.rows import MeasureKind, ShortForm

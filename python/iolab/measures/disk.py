@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.fio import Fio
-from iolab.experiment.lab_view import View
-from iolab.experiment.measure_references import check_any_cpus, check_machine
-from iolab.experiment.measures import DiskMeasure
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.files import Fio
+from iolab.experiment.model.measures import DiskMeasure
+from iolab.experiment.references.view import View, check_any_cpus, check_machine
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import in_memory
 from iolab.registry.rows import MeasureKind
@@ -24,7 +23,7 @@ from iolab.trial.disk.disk_programs import (
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.experiment.machines import Disk
+    from iolab.experiment.model.machines import Disk
     from iolab.trial.lab_access import Site
     from iolab.trial.measurement import Measured
 

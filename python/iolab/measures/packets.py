@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from iolab.experiment.lab_view import Place, View
-from iolab.experiment.measure_references import check_any_cpus, check_pair
-from iolab.experiment.measures import Packets
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.packets import Packets
+from iolab.experiment.model.quantities import PortRef
+from iolab.experiment.references.view import Place, View, check_any_cpus, check_pair
 from iolab.lab.packets.needs import packet_needs
 from iolab.lab.topology import Topology
 from iolab.registry.rows import MeasureKind, ShortForm
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.measures import Forwarding
+from iolab.experiment.model.packets import Forwarding
 from iolab.lab.packets.frames import fps_of
 from iolab.lab.packets.needs import check_packets
 from iolab.registry.searches import SEARCHES
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from iolab.trial.measurement import Measured
 from typing import TYPE_CHECKING
 
-from iolab.experiment.measures import LoadCurve
+from iolab.experiment.model.packets import LoadCurve
 from iolab.registry.searches import FAST_NS
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from iolab.trial.measurement import Measured
 from typing import TYPE_CHECKING
 
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.packets import Latency
 from iolab.lab.packets.frames import given_fps
 
 if TYPE_CHECKING:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from iolab.experiment.lab_view import View
-from iolab.experiment.measure_references import check_pair
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.measures import Ping, RequestResponse, RoundTrips
+from iolab.experiment.model.quantities import PortRef
+from iolab.experiment.references.view import View, check_pair
 from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology

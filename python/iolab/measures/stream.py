@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.lab_view import Place, View
-from iolab.experiment.measure_references import check_machine, check_pair
-from iolab.experiment.measures import Stream
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.measures import Stream
+from iolab.experiment.model.quantities import PortRef
+from iolab.experiment.references.view import Place, View, check_machine, check_pair
 from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.program_cpus import on_cpus

@@ -1,8 +1,8 @@
 """Several measures at once: what takes them, each with its own figures, verdict and series."""
 
-from iolab.experiment.lab_view import View
-from iolab.experiment.sections import Section
-from iolab.experiment.together import Together
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.measures import Together
+from iolab.experiment.references.view import View
 from iolab.registry.rows import MeasureKind
 
 OF_ITS_PARTS = ("sample", "watch", "capture", "instruments")

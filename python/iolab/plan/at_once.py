@@ -1,7 +1,7 @@
 """Measures that are taken at once: when each of them begins, and how long all of them take."""
 
 from iolab.experiment.experiment import Setup
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.registry.registry import measure_kinds
 
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from iolab.errors import InputError, Problem
 from iolab.experiment import resolver_of
-from iolab.experiment.document import line_of
-from iolab.experiment.experiment import Cell, Experiment
-from iolab.experiment.product import names, sample
-from iolab.experiment.site import Site
+from iolab.experiment.experiment import Cell, Experiment, Site
+from iolab.experiment.factors.product import names, sample
+from iolab.experiment.reading.document import line_of
 from iolab.lab.hosts.facts import Facts
 from iolab.messages.unmet import SiteRefuses, UnmetRequirement
 from iolab.plan.support import Support

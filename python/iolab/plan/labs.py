@@ -6,10 +6,9 @@
 from collections.abc import Sequence
 
 from iolab.experiment import resolver_of
-from iolab.experiment.direction import beside_direction
-from iolab.experiment.experiment import Experiment, Setup
-from iolab.experiment.measures import Packets
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Experiment, Section, Setup
+from iolab.experiment.model.measures import beside_direction
+from iolab.experiment.model.packets import Packets
 from iolab.frozen import frozen
 from iolab.lab.compose import compose
 from iolab.lab.guests.pinning import cpus_of

@@ -11,7 +11,7 @@ from dataclasses import field
 from pydantic import TypeAdapter, ValidationError
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.model.machines import Vm
 from iolab.frozen import frozen
 from iolab.lab.kernels import parent_kernel
 

@@ -12,7 +12,7 @@ from hashlib import blake2b, sha256
 from iolab.errors import AgentError, InputError
 from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment, Factor, Selector
-from iolab.experiment.product import names
+from iolab.experiment.factors.product import names
 from iolab.lab.change_cost import grouping
 from iolab.lab.hosts.computers import computers_of
 from iolab.lab.hosts.facts import Facts, decode_facts

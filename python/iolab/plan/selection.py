@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Experiment, LevelRatio, Selector, Summary
-from iolab.experiment.product import names
+from iolab.experiment.factors.product import names
 from iolab.plan.types import Plan
 
 ONLY = "--only"

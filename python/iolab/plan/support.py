@@ -6,12 +6,11 @@ from typing import cast
 from pydantic import BaseModel
 
 from iolab.experiment import Resolver
-from iolab.experiment.experiment import Cell, Lab
-from iolab.experiment.links import Link, Volume
-from iolab.experiment.machines import Host, Machine, Netns, Vm
-from iolab.experiment.measures import Measure
-from iolab.experiment.sections import Section
-from iolab.experiment.site_placement import uncabled
+from iolab.experiment.experiment import Cell, Lab, Section
+from iolab.experiment.model.links import Link, Volume
+from iolab.experiment.model.machines import Host, Machine, Netns, Vm
+from iolab.experiment.model.measures import Measure
+from iolab.experiment.placement import uncabled
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.wires import wire_memory
 from iolab.lab.requirements.lab_needs import lab_needs

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from iolab.errors import InputError, Problem
 from iolab.experiment import Resolver, cells
 from iolab.experiment.experiment import Cell, Experiment, Selector
-from iolab.experiment.product import matches
+from iolab.experiment.factors.product import matches
 from iolab.frozen import frozen
 from iolab.lab.change_cost import start_ns
 from iolab.lab.hosts.facts import Facts

@@ -50,7 +50,7 @@ def kind_of_model(model: type[BaseModel]) -> str:
 class MeasureKind(Generic[M]):
     """One kind of measure."""
 
-    BASE: ClassVar = "iolab.experiment.measures.Measure"
+    BASE: ClassVar = "iolab.experiment.model.measures.Measure"
     """What `model` is derived from."""
     model: type[M]
     """Its keys in the language, `kind` is a Literal of the kind's name."""
@@ -126,7 +126,7 @@ class ShortForm:
 class InstrumentKind(Generic[M]):
     """One kind of instrument: what can stand beside any measure."""
 
-    BASE: ClassVar = "iolab.experiment.instruments.WithInstrument"
+    BASE: ClassVar = "iolab.experiment.model.instruments.WithInstrument"
     """What `model` is derived from."""
     model: type[M]
     """Its keys in the language, `kind` is a Literal of its name."""

@@ -9,10 +9,9 @@ from pydantic import BaseModel
 from iolab.errors import IolabError
 from iolab.experiment import cells, resolver_of
 from iolab.experiment.experiment import Experiment, Lab
-from iolab.experiment.impairments import Impairments
-from iolab.experiment.links import Link, Offload
-from iolab.experiment.machines import Machine
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.impairments import Impairments
+from iolab.experiment.model.links import Link, Offload, Shape
+from iolab.experiment.model.machines import Machine
 from iolab.lab.topology import topology_of
 from iolab.report import numbers
 from iolab.report.locale import Words

@@ -14,10 +14,10 @@ from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
 from iolab.errors import LabError, TrialFailed
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.measures import Latency
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.packets import Latency
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import topology_of

@@ -10,9 +10,9 @@ from iolab.agent.decoding import BadAnswer
 from iolab.agent.messages import Json
 from iolab.clock import Clock
 from iolab.errors import AgentError, InputError, LabError, TrialFailed, UnsupportedError
-from iolab.experiment.direction import direction_of
 from iolab.experiment.experiment import Experiment, Lab, Setup
-from iolab.experiment.machines import Host as Remote
+from iolab.experiment.model.machines import Host as Remote
+from iolab.experiment.model.measures import direction_of
 from iolab.lab.guests.start import process_id
 from iolab.lab.guests.switch import switch_id
 from iolab.lab.hosts.facts import Facts

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from iolab.errors import StoreError
-from iolab.experiment.attached import COPIES
+from iolab.experiment.reading.attached import COPIES
 from iolab.files import write_durably
 from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan

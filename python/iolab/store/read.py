@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from iolab.errors import AgentError, InputError, Problem, StoreError
-from iolab.experiment.document import read as document_of
-from iolab.experiment.problems import Problems
+from iolab.experiment.reading.document import read as document_of
+from iolab.experiment.reading.problems import Problems
 from iolab.lab.hosts.computers import Computer, computers_of
 from iolab.lab.hosts.facts import decode_facts
 from iolab.messages.notes import LastLineCut

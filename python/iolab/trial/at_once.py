@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from iolab.errors import InputError, LabError, TrialFailed
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.messages.failures import Failure, OneAtOnceFailed
 from iolab.trial.failed import LabUnusable, failure_of
 from iolab.trial.lab_access import Site

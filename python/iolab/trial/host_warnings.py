@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.measures import Measure
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.measures import Measure
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.hosts.readiness import cards_of, concerns
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.messages.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
 from iolab.registry.guard import class_of
 from iolab.registry.registry import instrument_kinds, measure_kinds

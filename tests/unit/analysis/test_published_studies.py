@@ -10,8 +10,9 @@ from tests.unit.trial.instruments.on_wire import EVEN, STARTED, packed, point, w
 from iolab.analysis.published_file import PublishedFigure, parse_published, with_dimensions
 from iolab.experiment import Resolver, cells, load
 from iolab.experiment.experiment import Cell, Experiment, Setup
-from iolab.experiment.instruments import Watch
-from iolab.experiment.measures import DiskMeasure, Measure, Packets, Stream
+from iolab.experiment.model.instruments import Watch
+from iolab.experiment.model.measures import DiskMeasure, Measure, Stream
+from iolab.experiment.model.packets import Packets
 from iolab.lab.topology import make_topology
 from iolab.measures.packets import FORWARDING
 from iolab.results.dimensions import Dimensions, Quantity

@@ -8,7 +8,7 @@ from tests.stated import codes
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.messages.drop_reasons import DropReason
 from iolab.messages.evidence import Evidence
 from iolab.messages.warnings import TrialWarning

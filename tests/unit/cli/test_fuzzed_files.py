@@ -23,7 +23,7 @@ from tests.work import counted
 from iolab.cli.main import run
 from iolab.errors import ExitCode, InputError
 from iolab.experiment import load, parse
-from iolab.experiment.grammar import keys, models
+from iolab.experiment.reading.grammar import keys, models
 from iolab.plan.feasibility import ANY_HOST
 from iolab.plan.planning import make_plan
 

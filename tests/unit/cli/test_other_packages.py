@@ -13,7 +13,7 @@ from iolab.registry import registry
 
 METADATA = "Metadata-Version: 2.1\nName: iolab-broken\nVersion: 1.0\n"
 TAKEN = """
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.registry.rows import MeasureKind
 
 PART = MeasureKind(model=Stream, duration_ns=lambda _: 1, measure=None)
@@ -33,7 +33,7 @@ PART = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=None)
 PICKY = """
 from typing import Literal
 from pydantic import field_validator
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.registry.rows import MeasureKind
 
 class Picky(Measure):
@@ -82,7 +82,7 @@ def installed(folder: Path, group: str, code: str) -> None:
         (
             "iolab.measures",
             OTHER,
-            "its model Other is no iolab.experiment.measures.Measure",
+            "its model Other is no iolab.experiment.model.measures.Measure",
         ),
     ],
     ids=["raises", "no Python", "exits", "no row", "a taken name", "another model"],

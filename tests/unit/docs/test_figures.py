@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.registry.registry import measure_kinds
 from iolab.trial.streams.iperf3_report import parse_report
 

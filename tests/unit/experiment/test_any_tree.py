@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iolab.errors import InputError
 from iolab.experiment import parse
-from iolab.experiment.grammar import keys, models
+from iolab.experiment.reading.grammar import keys, models
 
 WORDS = sorted(
     {key for group in models().values() for model in group.values() for key in keys(model)}

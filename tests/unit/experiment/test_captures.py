@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from iolab.experiment.captures import CaptureError, read_capture
+from iolab.experiment.model.recordings import CaptureError, read_capture
 
 FRAMES = ((1_000_000_007_000, b"\x01" * 60), (1_000_000_009_000, b"\x02" * 61))
 Make = Callable[..., bytes]

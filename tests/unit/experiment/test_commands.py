@@ -4,10 +4,9 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, parse
-from iolab.experiment.commands import CommandMeasure
-from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Netns
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Lab, Section
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.measures import CommandMeasure
 from iolab.lab.topology import make_topology
 from iolab.measures.command import COMMAND
 

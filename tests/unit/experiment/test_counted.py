@@ -5,7 +5,7 @@ import pytest
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Setup
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 
 BASE = """\
 lab:

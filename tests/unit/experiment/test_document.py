@@ -11,8 +11,8 @@ from tests.work import counted
 
 from iolab.errors import ExitCode, InputError
 from iolab.experiment import load, parse
-from iolab.experiment.document import MOST_BYTES, Table, line_of, read
-from iolab.experiment.problems import Problems
+from iolab.experiment.reading.document import MOST_BYTES, Table, line_of, read
+from iolab.experiment.reading.problems import Problems
 
 MOST_CALLS = 12_000_000
 """Until an error is said: about two seconds, which is what a user waits for it."""

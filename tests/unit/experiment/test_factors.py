@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Experiment, Factor
-from iolab.experiment.measures import Stream
-from iolab.experiment.product import MOST_CELLS, count, names, sample
+from iolab.experiment.factors.product import MOST_CELLS, count, names, sample
+from iolab.experiment.model.measures import Stream
 
 LAB = """\
 lab:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.experiment.frame_flows import AddressRange, PortRange, address_range, payload, port_range
+from iolab.experiment.model.packets import AddressRange, PortRange, address_range, payload, port_range
 from iolab.units import UnitError
 
 

@@ -8,7 +8,7 @@ from iolab.cli.main import run
 from iolab.errors import ExitCode, InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.hosts import ListedHost, machines_block, read_inventory, read_ssh_config, site_block
-from iolab.experiment.machines import Host
+from iolab.experiment.model.machines import Host
 
 SSH_CONFIG = """
 # the lab

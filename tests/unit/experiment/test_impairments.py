@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from iolab.experiment.impairments import Impairments
+from iolab.experiment.model.impairments import Impairments
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from iolab.experiment.links import Link
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.quantities import PortRef
 
 
 @pytest.mark.parametrize(

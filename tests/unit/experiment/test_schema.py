@@ -10,10 +10,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from iolab.errors import InputError
 from iolab.experiment import json_schema, parse, starter
-from iolab.experiment.document import read
-from iolab.experiment.grammar import keys, models
-from iolab.experiment.problems import Problems
-from iolab.experiment.reference import with_tables
+from iolab.experiment.reading.document import read
+from iolab.experiment.reading.grammar import keys, models
+from iolab.experiment.reading.problems import Problems
+from iolab.experiment.schema import with_tables
 
 ROOT = Path(__file__).parents[3]
 FILES = [*sorted((ROOT / "labs").glob("*.yaml")), *sorted((Path(__file__).parent / "studies").glob("*.yaml"))]

@@ -8,7 +8,7 @@ from tests.wording import in_words
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, load, parse
 from iolab.experiment.experiment import Experiment, Setup
-from iolab.experiment.site_placement import uncabled
+from iolab.experiment.placement import uncabled
 from iolab.plan.feasibility import ANY_HOST, left_out
 from iolab.plan.planning import make_plan
 

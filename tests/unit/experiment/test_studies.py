@@ -6,8 +6,9 @@ import pytest
 
 from iolab.experiment import Resolver, cells, load, parse, starter
 from iolab.experiment.experiment import Experiment, Setup
-from iolab.experiment.machines import Vm
-from iolab.experiment.measures import DiskMeasure, Packets, Stream
+from iolab.experiment.model.machines import Vm
+from iolab.experiment.model.measures import DiskMeasure, Stream
+from iolab.experiment.model.packets import Packets
 from iolab.lab.compose import compose
 
 STUDIES = Path(__file__).parent / "studies"

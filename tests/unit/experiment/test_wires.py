@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from iolab.errors import InputError
-from iolab.experiment.attached import MOST_BYTES
 from iolab.experiment.check import load, parse
-from iolab.experiment.resolve import Resolver
-from iolab.experiment.traces import delay_samples, delivery_moments, rate_steps
+from iolab.experiment.factors.resolve import Resolver
+from iolab.experiment.model.files import delay_samples, delivery_moments, rate_steps
+from iolab.experiment.reading.attached import MOST_BYTES
 from iolab.units import parse_ratio, write_ratio
 
 FILE = """

@@ -7,8 +7,8 @@ from pydantic import TypeAdapter
 from tests.wording import in_words
 
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Machine
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Wanted, lacking_of

@@ -1,9 +1,9 @@
 """Links that bridges join need one MTU."""
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.links.overlays import unequal_mtus
 from iolab.lab.topology import make_topology
 

@@ -1,8 +1,8 @@
 """Guests side by side by a number, in a measure of frames."""
 
 from iolab.experiment.check import parse
-from iolab.experiment.measures import Packets
-from iolab.experiment.resolve import Resolver
+from iolab.experiment.factors.resolve import Resolver
+from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
 

@@ -4,7 +4,7 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment import parse
-from iolab.experiment.resolve import Resolver
+from iolab.experiment.factors.resolve import Resolver
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from iolab.errors import LabError, UnsupportedError
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.registry.guard import guarded
 from iolab.registry.rows import AnyMeasureKind, MeasureKind
 

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from iolab.errors import UnsupportedError
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.registry.registry import MEASURES, instrument_kinds, joined, measure_kinds, programs
 from iolab.registry.rows import AnyMeasureKind, MeasureKind
 

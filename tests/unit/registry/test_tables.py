@@ -7,8 +7,9 @@ from typing import get_args
 import pytest
 
 from iolab.errors import InputError
-from iolab.experiment import Resolver, cells, parse, shape_references
-from iolab.experiment.shapes import Shape
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.model.links import Shape
+from iolab.experiment.references import link_references
 from iolab.lab.actions import Run
 from iolab.lab.links import shaping
 from iolab.lab.topology import make_topology
@@ -62,7 +63,7 @@ def test_every_search_has_a_row_whose_strategy_begins(name: SearchKind) -> None:
 def test_a_discipline_without_a_rate_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that gives it a rate is refused; without one its kind alone is set and read back."""
     rows = {**QDISCS, "fq": Discipline(module="sch_fq", takes_rate=False)}
-    for module in (shape_references, shaping):
+    for module in (link_references, shaping):
         monkeypatch.setattr(module, "QDISCS", rows)
     lab = """title: x
 lab:

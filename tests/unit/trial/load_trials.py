@@ -6,10 +6,10 @@ from tests.fake_agent.traffic import Forwards, Passed
 from iolab.agent.client import Agent
 from iolab.clock import VirtualClock
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.measures import Packets
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.packets import Packets
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.packets.placement import place, ways
 from iolab.lab.topology import make_topology
 from iolab.trial.lab_access import Site

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.trial.sites import bare_site
 
 from iolab.agent.client import AgentLost
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.messages.failures import OneAtOnceFailed, OtherFailure
 from iolab.messages.storage import (
     DiskServerSilent,

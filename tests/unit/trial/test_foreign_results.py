@@ -8,7 +8,7 @@ from tests.unit.trial.sites import bare_site
 from tests.wording import in_words
 
 from iolab.errors import InterruptedRun, TrialFailed, UnsupportedError
-from iolab.experiment.measures import Measure
+from iolab.experiment.model.measures import Measure
 from iolab.registry import registry
 from iolab.registry.guard import guarded
 from iolab.registry.rows import MeasureKind

@@ -3,9 +3,9 @@
 from iolab.agent.messages import Observation, Reading, SettingValues
 from iolab.agent.port_counters import QdiscCounters
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.trial.in_effect import in_effect
 

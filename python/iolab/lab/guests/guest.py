@@ -5,7 +5,7 @@ Nothing here knows where an image or a hypervisor lies; that is found on the hos
 
 from typing import Literal
 
-from iolab.experiment.machines import Bus, DiskCache
+from iolab.experiment.model.machines import Bus, DiskCache
 from iolab.frozen import frozen
 from iolab.registry.nics import NicKind
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.machines import Vm
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import PinGuest
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.packets.placement import Placement

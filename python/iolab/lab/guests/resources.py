@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.model.machines import Vm
 from iolab.lab.actions import FOUND, ORIGINAL, Run, StartGuest
 from iolab.lab.dependencies import kernel_dependencies, place_of_link, port_dependencies, ports_of
 from iolab.lab.guests.guest import FunctionBackend, MacvtapBackend

@@ -5,7 +5,7 @@ How it is made is in `resources`.
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.model.machines import Vm
 from iolab.lab.dependencies import ports_of, side_of
 from iolab.lab.guests.guest import (
     Backend,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Host
+from iolab.experiment.model.machines import Host
 from iolab.lab.actions import TuneProcessors
 from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value

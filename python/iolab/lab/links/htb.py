@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from iolab.experiment.shapes import Leaf, Shape, ShapeClass
+from iolab.experiment.model.links import Leaf, Shape, ShapeClass
 from iolab.lab.actions import Run
 from iolab.lab.endpoints import version_of
 from iolab.lab.links.tc import (

@@ -9,8 +9,8 @@ from hashlib import blake2b
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, answered_once
-from iolab.experiment.machines import Netns, Vm
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.machines import Netns, Vm
+from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import has_kernel, kernel_of, parent_kernel
 

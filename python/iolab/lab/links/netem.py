@@ -7,7 +7,7 @@ as one.
 from collections.abc import Iterator, Sequence
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.impairments import QUEUE_FRAMES, Impairments
+from iolab.experiment.model.impairments import QUEUE_FRAMES, Impairments
 from iolab.lab.dependencies import place_of
 from iolab.lab.links.tc import expect_kind, own_qdisc, root
 from iolab.lab.resources import Resource

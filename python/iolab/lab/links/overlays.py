@@ -4,9 +4,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Lab, answered_once
-from iolab.experiment.overlays import ports_below
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.experiment import Lab, answered_once, ports_below
+from iolab.experiment.model.quantities import PortRef
 from iolab.messages.conflicts import (
     BondMtusDiffer,
     TunnelInOwnBridge,

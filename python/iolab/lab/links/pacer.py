@@ -1,6 +1,6 @@
 """iolab's own pacer as a value: classes with rate and ceil on a line, every frame of a class spaced."""
 
-from iolab.experiment.impairments import Stage
+from iolab.experiment.model.impairments import Stage
 from iolab.frozen import frozen
 
 QUEUE_FRAMES = 1000

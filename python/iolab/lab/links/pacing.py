@@ -1,7 +1,7 @@
 """iolab's own pacer at a port: the first stage of one way of the wire that the link then is."""
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.links.link_topology import is_paced
 from iolab.lab.links.pacer import PacedClass, PacedFlow, Pacing
 from iolab.lab.links.shaping import selectors_of

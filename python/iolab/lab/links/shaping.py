@@ -10,7 +10,7 @@ from itertools import product
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.shapes import Shape, ShapeClass
+from iolab.experiment.model.links import Shape, ShapeClass
 from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.dependencies import place_of
 from iolab.lab.endpoints import version_of

@@ -8,11 +8,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
-from iolab.experiment.impairments import Impairments
-from iolab.experiment.links import Link
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
+from iolab.experiment.model.impairments import Impairments
+from iolab.experiment.model.links import Link, Shape
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import ImpairWire, Run, StartWire, Write
 from iolab.lab.dependencies import Place, port_dependencies
 from iolab.lab.kernels import HERE

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from iolab.experiment.machines import HostTuning
+from iolab.experiment.model.machines import HostTuning
 from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.links.bridges import expect_interface
 from iolab.lab.readback.values import CardSettings, Interface

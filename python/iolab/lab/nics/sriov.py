@@ -7,8 +7,8 @@ the functions, and to the card's own port, frames go by the card's own switch.
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.machines import Vm
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import FOUND, Run, Tell, Write
 from iolab.lab.dependencies import base_of, port_dependencies, ports_of
 from iolab.lab.links.link_topology import functions_of, is_card, is_function, mac_of, owner_of, uplinks

@@ -9,8 +9,8 @@ from itertools import product
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Host, HostTuning, Vm
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.machines import Host, HostTuning, Vm
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import ORIGINAL, Run, SpreadInterrupts
 from iolab.lab.dependencies import base_of
 from iolab.lab.links.link_topology import Join, is_card, join_of, uplinks

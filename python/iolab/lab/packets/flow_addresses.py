@@ -5,8 +5,7 @@ from ipaddress import ip_address, ip_interface
 from math import prod
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.frame_flows import AddressRange, FlowRules, PortRange
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import AddressRange, FlowRules, Packets, PortRange
 from iolab.frozen import frozen
 from iolab.lab.endpoints import Endpoint, version_of
 from iolab.lab.packets.placement import Way

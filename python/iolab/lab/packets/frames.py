@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import Way, check_senders
 from iolab.lab.packets.replays import check_replay, sent_of

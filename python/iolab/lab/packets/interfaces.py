@@ -7,9 +7,8 @@ frames also pass the bridge's member for each port plugged into it: a guest's ta
 from collections.abc import Iterator
 from dataclasses import replace
 
-from iolab.experiment.experiment import Lab
-from iolab.experiment.overlays import ports_below
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.experiment import Lab, ports_below
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.dependencies import side_of
 from iolab.lab.links.link_topology import Side
 from iolab.lab.packets.placement import Way, hops_between

@@ -7,8 +7,9 @@ from dataclasses import field, replace
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.measures import Measure, Packets
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.measures import Measure
+from iolab.experiment.model.packets import Packets
+from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, topology_of

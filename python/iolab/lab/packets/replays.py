@@ -7,8 +7,8 @@ from functools import lru_cache
 from ipaddress import ip_network
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.measures import Packets
-from iolab.experiment.recordings import Moved, Replay
+from iolab.experiment.model.packets import Packets
+from iolab.experiment.model.recordings import Moved, Replay
 from iolab.frozen import frozen
 from iolab.units import NS_PER_S
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.impairments import Impairments, Stage
-from iolab.experiment.machines import Netns
+from iolab.experiment.model.impairments import Impairments, Stage
+from iolab.experiment.model.machines import Netns
 from iolab.lab.actions import ORIGINAL, Action, PinNapi, Run, StartDevice, StartWire
 from iolab.lab.dependencies import base_of, is_veth, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Offload, SendOffload
+from iolab.experiment.model.links import Offload, SendOffload
 from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.dependencies import base_of, ports_of, side_key, side_of
 from iolab.lab.links.link_topology import Join, Side, guest_at, is_card, is_macvtap, join_of, own_ends

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.lab.actions import ORIGINAL, Run
 from iolab.lab.dependencies import (

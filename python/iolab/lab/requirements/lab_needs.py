@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Host, HostTuning, Machine, Vm
+from iolab.experiment.model.machines import Host, HostTuning, Machine, Vm
 from iolab.lab.compose import compose
 from iolab.lab.endpoints import VERSIONS
 from iolab.lab.guests.switch import MOST_MTU_BYTES

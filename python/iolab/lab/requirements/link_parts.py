@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.links import Shape
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.links.link_topology import (
     Join,

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Machine, Vm
-from iolab.experiment.measures import Measure
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.links import Link, Shape
+from iolab.experiment.model.machines import Machine, Vm
+from iolab.experiment.model.measures import Measure
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.requirements.need import Need, NeedKind, Wanted
 from iolab.lab.requirements.where import where

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.model.machines import Vm
 from iolab.lab.guests.vm import image_of
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.requirements.need import IMAGE, Need, NeedKind, Wanted

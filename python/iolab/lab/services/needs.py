@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.machines import Machine
 from iolab.lab.kernels import kernel_of
 from iolab.lab.requirements.need import Need, NeedKind, Wanted
 from iolab.messages.subjects import ForMachine

@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Machine
-from iolab.experiment.ready import Ready
-from iolab.experiment.standing import Change, Service
+from iolab.experiment.model.machines import Change, Machine, Ready, Service
 from iolab.lab.actions import Run
 from iolab.lab.kernels import kernel_of
 from iolab.lab.program_cpus import on_cpus

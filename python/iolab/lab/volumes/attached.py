@@ -8,7 +8,7 @@ a local file shows what the door costs.
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.actions import Run
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.kernels import kernel_of

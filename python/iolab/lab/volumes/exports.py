@@ -6,7 +6,7 @@ Pure.
 from collections.abc import Callable, Iterator, Mapping
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Volume
+from iolab.experiment.model.links import Volume
 from iolab.lab.actions import Run
 from iolab.lab.kernels import HERE
 from iolab.lab.readback.values import Value

@@ -1,6 +1,6 @@
 """Initiators in a machine's own kernel: open-iscsi, nvme-tcp, nbd. Pure."""
 
-from iolab.experiment.links import Volume
+from iolab.experiment.model.links import Volume
 from iolab.frozen import frozen
 from iolab.lab.actions import FOUND, Run
 from iolab.lab.readback.values import Value

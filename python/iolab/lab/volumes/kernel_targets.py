@@ -1,6 +1,6 @@
 """Targets in the kernel: LIO for iSCSI, nvmet for NVMe/TCP, both by configfs; and qemu-nbd for NBD. Pure."""
 
-from iolab.experiment.links import Volume
+from iolab.experiment.model.links import Volume
 from iolab.frozen import frozen
 from iolab.lab.actions import Run
 from iolab.lab.readback.values import Value

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Volume
-from iolab.experiment.machines import Disk, Machine, Vm
+from iolab.experiment.model.links import Volume
+from iolab.experiment.model.machines import Disk, Machine, Vm
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.requirements.need import QEMU_ISCSI, Need, NeedKind, Wanted
 from iolab.lab.volumes.attached import MAKE_FILE_SYSTEM

@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Volume
+from iolab.experiment.model.links import Volume
 from iolab.lab.kernels import HERE, kernel_of
 
 FOLDER = "/var/tmp"

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from iolab.experiment.links import Volume
-from iolab.experiment.machines import Disk, DiskCache
+from iolab.experiment.model.links import Volume
+from iolab.experiment.model.machines import Disk, DiskCache
 from iolab.lab.guests.guest import GuestLun
 from iolab.lab.topology import Endpoint
 from iolab.lab.volumes.exports import initiator_name, target_name

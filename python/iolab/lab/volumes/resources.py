@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Bus, Disk, Machine, Vm
+from iolab.experiment.model.machines import Bus, Disk, Machine, Vm
 from iolab.lab.actions import FOUND, Run
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.guests.guest import GuestDisk

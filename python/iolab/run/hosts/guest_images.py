@@ -7,7 +7,7 @@ from iolab.agent.ssh import SshTransport
 from iolab.agent.ssh_image import Tell
 from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment, Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.model.machines import Vm
 from iolab.lab.guests.vm import image_of
 from iolab.lab.kernels import HERE, parent_kernel
 from iolab.plan.types import Plan

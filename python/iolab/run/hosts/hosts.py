@@ -15,10 +15,9 @@ from iolab.agent.messages import Json
 from iolab.agent.ssh import LEASE_S
 from iolab.errors import AgentError, InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, resolver_of
-from iolab.experiment.experiment import Cell, Experiment
-from iolab.experiment.machines import Host
-from iolab.experiment.product import MOST_CELLS, sample
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Cell, Experiment, Section
+from iolab.experiment.factors.product import MOST_CELLS, sample
+from iolab.experiment.model.machines import Host
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.run.agents import Agents

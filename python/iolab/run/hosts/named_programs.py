@@ -8,11 +8,10 @@ from pydantic import BaseModel
 from iolab.agent.transport import find_agent
 from iolab.errors import InputError
 from iolab.experiment import resolver_of
-from iolab.experiment.experiment import Experiment
-from iolab.experiment.machines import Host, Netns, Vm
-from iolab.experiment.measures import Measure
-from iolab.experiment.product import Completion, sample
-from iolab.experiment.sections import Section
+from iolab.experiment.experiment import Experiment, Section
+from iolab.experiment.factors.product import Completion, sample
+from iolab.experiment.model.machines import Host, Netns, Vm
+from iolab.experiment.model.measures import Measure
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.services.needs import programs_of

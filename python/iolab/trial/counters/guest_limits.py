@@ -5,7 +5,7 @@ What its threads did on their parent says it; of a guest that is itself set up w
 
 from collections.abc import Sequence
 
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.messages.drop_reasons import DropReason, LostBetween, NeverRead, RingFull
 from iolab.messages.evidence import (
     Evidence,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.shapes import Shape, ShapeClass
+from iolab.experiment.model.links import Shape, ShapeClass
 from iolab.lab.packets.placement import Way
 from iolab.messages.caveats import Caveat, ShaperSuspected, ShaperUnknown
 from iolab.messages.evidence import Evidence, ShaperPassed, UnknownShaperPassed

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iolab.errors import AgentError
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel
 from iolab.lab.volumes.places import holder_of, in_memory, volume_path

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, volume_path

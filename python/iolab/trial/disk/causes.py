@@ -1,7 +1,7 @@
 """Why a program failed on its disk: the server behind it, the loop device, a full store, wrong data, an I/O error."""
 
 from iolab.errors import AgentError
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import FOLDER, door_of, holder_of, node_of, volume_path

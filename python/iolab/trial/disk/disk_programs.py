@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 
 FIO, FLUSH_CHECK = "fio", "flush-check"
 """Programs that do what the measure says in keys of their own, not by a profile alone."""

@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from iolab.agent.messages import CommandResult, FolderMade, Json, Walls
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path

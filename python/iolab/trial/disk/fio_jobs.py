@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from iolab.experiment.fio import Fio
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.files import Fio
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.trial.disk.disk_programs import size_of, times_as_hdparm
 from iolab.units import NS_PER_MS
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from iolab.experiment.fio import MOST_SECTIONS
+from iolab.experiment.model.files import MOST_SECTIONS
 from iolab.trial.disk.job_keys import KEYS, NO_REAL_TIME, Key, Use, key_of
 
 BLANK = " \t\r\v\f"

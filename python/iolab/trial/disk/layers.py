@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iolab.agent.messages import Json
 from iolab.errors import AgentError
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of

@@ -8,8 +8,8 @@ from functools import partial
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, Walls
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import mount_of, node_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.topology import NAME_PREFIX
 from iolab.trial.disk.disk_programs import row_of, size_of
 from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from iolab.agent.messages import Json
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.trial.disk.disk_programs import definition_of, size_of
 from iolab.trial.disk.figures import DiskFigure
 from iolab.untrusted_json import read_untrusted

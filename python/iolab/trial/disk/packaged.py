@@ -6,7 +6,7 @@ hdparm's MB are MiB (2^20 bytes), and its kB are KiB; bonnie++'s CSV counts KiB.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.trial.disk.disk_programs import size_of
 from iolab.trial.disk.figures import DiskFigure
 from iolab.units import NS_PER_S

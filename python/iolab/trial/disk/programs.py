@@ -3,8 +3,8 @@
 import json
 
 from iolab.agent.client import Agent
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of

@@ -13,7 +13,7 @@ from typing import Protocol
 from iolab.agent.client import Agent, AgentLost, Pending, Refused
 from iolab.agent.messages import CommandResult, Json, Pong, ProcessEnded, Walls
 from iolab.errors import AgentError
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import node_of

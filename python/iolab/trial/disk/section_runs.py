@@ -6,8 +6,8 @@ can be counted between them.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.trial.disk.disk_programs import size_of, times_as_hdparm
 from iolab.trial.disk.fio_jobs import LOG_MS, Job, JobSection, common_lines, of_fio
 from iolab.trial.disk.job_file import MOST, OURS, JobFile, JobProblem, Section, number, read_job

@@ -12,7 +12,7 @@ from iolab.agent.client import Agent, Pending
 from iolab.agent.messages import CommandResult, Json, Reading
 from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from iolab.errors import AgentError
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import initiator_of, offer_command, target_name

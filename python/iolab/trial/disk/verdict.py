@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.messages.disks import AtDisk, BytesThrottled, DepthHeld, OperationsOffered, OperationsThrottled
 from iolab.messages.evidence import Evidence, ThreadRan
 from iolab.messages.places import AtMachine, AtPort

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.errors import AgentError
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket

@@ -8,8 +8,8 @@ from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
 from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
-from iolab.experiment.instruments import Capture, CaptureFilter
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.instruments import Capture, CaptureFilter
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import Port, Topology
 from iolab.messages.capture_warnings import CaptureLost, CaptureOverwrote
 from iolab.messages.failures import CaptureFailed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
 from iolab.agent.messages import FolderMade, ProcessEnded
 from iolab.errors import AgentError
-from iolab.experiment.instruments import Profile
+from iolab.experiment.model.instruments import Profile
 from iolab.lab.requirements.profiles import profiled_kernels
 from iolab.messages.hosts import computer
 from iolab.messages.profiles import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from iolab.agent.client import Agent, AgentLost
 from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.model.machines import Vm
 from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
 from iolab.messages.warnings import QueuesUneven, TrialWarning

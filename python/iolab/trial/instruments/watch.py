@@ -14,10 +14,10 @@ from iolab.agent.messages import Json
 from iolab.agent.watch import WatchStarted, close_watch, read_windows, start_watch, stop_watch
 from iolab.errors import AgentError, InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.instruments import Capture, Watch
-from iolab.experiment.measures import Packets
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.instruments import Capture, Watch
+from iolab.experiment.model.links import Shape
+from iolab.experiment.model.packets import Packets
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.links.link_topology import Join, join_of
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import PastStack, past_stack, ways

@@ -16,7 +16,7 @@ from iolab.agent.watch import (
     WatchTrains,
     WatchWindows,
 )
-from iolab.experiment.instruments import Watch
+from iolab.experiment.model.instruments import Watch
 from iolab.messages.capture_warnings import (
     WatchBeforeQueue,
     WatchByPackets,

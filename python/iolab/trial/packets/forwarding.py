@@ -6,7 +6,7 @@ How loads are chosen is in trial/search; what one load trial is, in trial/load.
 from collections.abc import Sequence
 from pkgutil import resolve_name
 
-from iolab.experiment.measures import Forwarding, LoadCurve, Packets
+from iolab.experiment.model.packets import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
 from iolab.messages.warnings import (
     GeneratorLimited,

@@ -1,6 +1,6 @@
 """One-way latency of every frame at a given rate."""
 
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.packets import Latency
 from iolab.lab.packets.frames import given_fps
 from iolab.results.metric import FRAME_RATE, Metric, Metrics
 from iolab.trial.lab_access import Site

@@ -19,7 +19,7 @@ from iolab.agent.traffic import (
     run_traffic,
 )
 from iolab.errors import AgentError
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of, vlans_of
 from iolab.lab.packets.placement import Way, next_hop, ways
 from iolab.lab.packets.replays import sent_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from iolab.experiment.measures import LoadCurve
+from iolab.experiment.model.packets import LoadCurve
 from iolab.lab.packets.frames import fps_of, line_fps
 from iolab.messages.failures import NothingForwarded
 from iolab.messages.warnings import (

@@ -16,7 +16,7 @@ from iolab.agent.decoding import decode
 from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
 from iolab.errors import TrialFailed
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
 from iolab.messages.instrument import (
     ByCalibration,

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
-from iolab.experiment.frame_flows import Payload
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets, Payload
 from iolab.lab.links.wires import longest_wait_ns
 from iolab.lab.packets.flow_addresses import Sweep, flow_sweeps, tunnel_ends
 from iolab.lab.packets.frames import sizes_of, vlans_of

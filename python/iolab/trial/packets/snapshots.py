@@ -11,7 +11,7 @@ from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
 from iolab.agent.wires import WireCounts
 from iolab.experiment.experiment import Lab
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.links.link_topology import home_of, is_ours
 from iolab.lab.links.wires import wire_id
 from iolab.lab.packets.interfaces import interfaces_passed, name_of

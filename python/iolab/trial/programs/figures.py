@@ -10,7 +10,7 @@ import regex
 from jsonpath import JSONPathEnvironment
 from jsonpath.exceptions import JSONPathError
 
-from iolab.experiment.commands import Figure
+from iolab.experiment.model.measures import Figure
 from iolab.messages.programs import (
     FigureAbsent,
     FigureAbsentErrors,

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json, ProcessEnded
 from iolab.errors import TrialFailed
-from iolab.experiment.commands import CommandMeasure
+from iolab.experiment.model.measures import CommandMeasure
 from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.messages.programs import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway

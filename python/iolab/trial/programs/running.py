@@ -8,8 +8,8 @@ from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import FolderMade, Json, ProcessEnded
 from iolab.errors import AgentError
-from iolab.experiment.commands import CommandMeasure, Program
-from iolab.experiment.ready import Ready
+from iolab.experiment.model.machines import Ready
+from iolab.experiment.model.measures import CommandMeasure, Program
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Home
 from iolab.messages.failures import Failure

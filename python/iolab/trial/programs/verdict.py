@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from iolab.agent.messages import Reading
 from iolab.experiment.experiment import Lab
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from iolab.experiment.commands import CommandMeasure, Program
+from iolab.experiment.model.measures import CommandMeasure, Program
 from iolab.lab import words
 from iolab.lab.topology import Topology
 

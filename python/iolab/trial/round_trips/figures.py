@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from iolab.agent.traffic import Histogram
-from iolab.experiment.round_trips import Ping, RequestResponse
+from iolab.experiment.model.measures import Ping, RequestResponse
 from iolab.messages.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Metric

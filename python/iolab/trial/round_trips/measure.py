@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from iolab.agent.messages import Json
-from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
+from iolab.experiment.model.measures import Ping, RequestResponse, RoundTrips
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Endpoint

@@ -7,7 +7,7 @@ from typing import TypeVar
 from iolab.agent.decoding import Count
 from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
-from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
+from iolab.experiment.model.measures import Ping, RequestResponse, RoundTrips
 from iolab.lab.topology import Endpoint
 from iolab.results.encoding import Encoding
 from iolab.units import NS_PER_S

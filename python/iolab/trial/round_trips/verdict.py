@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from iolab.agent.messages import Reading
 from iolab.experiment.experiment import Lab
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.round_trips import Ping, RequestResponse
+from iolab.experiment.model.measures import Ping, RequestResponse
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from iolab.agent.messages import Reading
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.messages.warnings import CongestionDiffers

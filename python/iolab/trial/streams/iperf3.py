@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.lab.topology import Endpoint, Topology
 from iolab.units import NS_PER_S
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.impairments import DELIVERY_BYTES, Impairments
+from iolab.experiment.model.impairments import DELIVERY_BYTES, Impairments
 from iolab.lab.packets.placement import Way
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.passing import Course, Passing, passing

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
 from iolab.errors import AgentError
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.interfaces import ways_below
 from iolab.lab.packets.placement import Way, stream_way

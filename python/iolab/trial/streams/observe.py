@@ -7,9 +7,9 @@ from statistics import fmean
 from iolab.agent.connections import SocketCounters
 from iolab.agent.messages import Reading
 from iolab.experiment.experiment import Lab
-from iolab.experiment.measures import Stream
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.shapes import Shape
+from iolab.experiment.model.links import Shape
+from iolab.experiment.model.measures import Stream
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint

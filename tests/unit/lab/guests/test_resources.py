@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.packets import Latency
 from iolab.lab.actions import PinGuest, Run, StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.difference import Change, dependents, difference

@@ -8,7 +8,7 @@ from tests.wording import in_words
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.requirements.lab_needs import lab_needs

@@ -5,8 +5,8 @@ from typing import Any
 
 from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
 from iolab.lab.actions import ImpairWire, StartWire
 from iolab.lab.commands import PLANNED, commands_of, request_of
 from iolab.lab.compose import compose

@@ -8,8 +8,8 @@ from tests.wording import in_words
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.measures import Stream
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.measures import Stream
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.links.link_topology import mac_of

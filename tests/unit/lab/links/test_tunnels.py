@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 import pytest
 from tests.wording import in_words
 
-from iolab.experiment.experiment import Lab
-from iolab.experiment.overlays import without_plain
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.experiment import Lab, without_plain
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.links.link_topology import mac_of

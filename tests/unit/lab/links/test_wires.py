@@ -4,9 +4,9 @@ import pytest
 
 from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
-from iolab.experiment.impairments import Impairments
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Machine, Netns, Vm
+from iolab.experiment.model.impairments import Impairments
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Machine, Netns, Vm
 from iolab.lab.actions import ImpairWire, Run, StartWire
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference

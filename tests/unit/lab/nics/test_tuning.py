@@ -7,7 +7,7 @@ from tests.wording import in_words
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import HostTuning
+from iolab.experiment.model.machines import HostTuning
 from iolab.lab.actions import Run, SpreadInterrupts
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference

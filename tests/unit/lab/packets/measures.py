@@ -2,7 +2,7 @@
 
 from tests.unit.trial.load_trials import ENDS
 
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.packets import Latency
 
 
 def measure(**keys: object) -> Latency:

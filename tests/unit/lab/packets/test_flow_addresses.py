@@ -9,7 +9,7 @@ from tests.unit.trial.load_trials import lab
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
-from iolab.experiment.measures import Forwarding
+from iolab.experiment.model.packets import Forwarding
 from iolab.lab.packets.flow_addresses import FIELDS, Sweep, flow_sweeps, source_addresses
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology

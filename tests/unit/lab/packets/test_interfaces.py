@@ -1,7 +1,7 @@
 """What frames pass between the ports of a way, and so what is counted there."""
 
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import Packets
+from iolab.experiment.model.packets import Packets
 from iolab.lab.links.link_topology import Side
 from iolab.lab.packets.interfaces import interfaces_passed, ways_below
 from iolab.lab.packets.placement import stream_way, ways

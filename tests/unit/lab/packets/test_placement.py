@@ -7,10 +7,10 @@ from tests.unit.trial.load_trials import lab
 from iolab.errors import InputError
 from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.measures import Latency
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.packets import Latency
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.packets.placement import next_hop, place, senders_of, ways
 from iolab.lab.topology import make_topology
 

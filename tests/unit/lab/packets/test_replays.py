@@ -9,8 +9,8 @@ from tests.unit.lab.packets.measures import measure
 from tests.unit.trial.load_trials import lab
 
 from iolab.errors import InputError
-from iolab.experiment.attached import FileBytes
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.files import FileBytes
+from iolab.experiment.model.packets import Latency
 from iolab.lab.packets.frames import check_fit, given_fps, sizes_of
 from iolab.lab.packets.placement import ways
 from iolab.lab.packets.replays import ENTRY, Sent, sent_of

@@ -6,9 +6,9 @@ from tests.unit.trial.load_trials import lab
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import PinNapi, Run, StartDevice
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference

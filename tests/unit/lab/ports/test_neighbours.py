@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.ports.neighbours import MOST_ENDPOINTS

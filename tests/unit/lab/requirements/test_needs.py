@@ -10,8 +10,9 @@ from tests.unit.lab.conftest import missing, needs
 
 from iolab.errors import AgentError, InputError
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.machines import Vm
-from iolab.experiment.measures import DiskMeasure, Latency, Stream
+from iolab.experiment.model.machines import Vm
+from iolab.experiment.model.measures import DiskMeasure, Stream
+from iolab.experiment.model.packets import Latency
 from iolab.lab.change_cost import expensive, start_ns
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ImageFact, UsedNetwork, decode_facts
 from iolab.lab.requirements.part_needs import ring_trouble

@@ -11,8 +11,8 @@ from tests.unit.lab.conftest import needs
 from tests.wording import in_words
 
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.links import Volume
-from iolab.experiment.machines import Machine
+from iolab.experiment.model.links import Volume
+from iolab.experiment.model.machines import Machine
 from iolab.lab.actions import Run, StartGuest
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference

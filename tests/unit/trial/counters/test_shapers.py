@@ -12,9 +12,8 @@ from tests.wording import in_words
 
 from iolab.agent.messages import Observation, Reading
 from iolab.agent.port_counters import QdiscCounters
-from iolab.experiment.links import Link
-from iolab.experiment.port_ref import PortRef
-from iolab.experiment.shapes import Shape, ShapeClass
+from iolab.experiment.model.links import Link, Shape, ShapeClass
+from iolab.experiment.model.quantities import PortRef
 from iolab.messages.evidence import CpuStolen, ShaperPassed
 from iolab.messages.places import AtDevice, AtPort
 from iolab.results.balance import Balance, Drop

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 
 
 def measure(**more: object) -> DiskMeasure:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.messages.disks import (
     ProgramCache,
     VolumeCache,

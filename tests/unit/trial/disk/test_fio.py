@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.unit.trial.disk.fio_outputs import direction, measure
 
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.results.metric import Metric
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio_jobs import RAMP_MS, Job, JobSection, jobs_of, uncounted_bytes

@@ -5,7 +5,7 @@ import pytest
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Setup
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.topology import make_topology
 from iolab.measures.disk import DISK
 from iolab.trial.disk.flush_check import acknowledged_of, stamps_of, verify_request

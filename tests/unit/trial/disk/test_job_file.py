@@ -6,7 +6,7 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, load
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.trial.disk.job_file import JobFileError, number, read_job, time_ns
 from iolab.trial.disk.job_keys import with_table
 

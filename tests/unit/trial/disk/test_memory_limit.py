@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.trial.disk.memory_limit import Cgroup, cgroup_of, gives_memory, memory_of
 
 MIB = 1 << 20

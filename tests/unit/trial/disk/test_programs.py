@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.results.dimensions import Dimensions
 from iolab.trial.disk.disk_programs import DISK_PROGRAMS, PROFILES, runs_own
 from iolab.trial.disk.figures import DiskFigure, metrics_of

@@ -10,7 +10,7 @@ from tests.wording import in_words
 from iolab.agent.client import Agent
 from iolab.agent.messages import Walls
 from iolab.clock import VirtualClock
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.messages.failures import Failure
 from iolab.messages.programs import DiskStandsStill, ProgramTooLong
 from iolab.messages.storage import (

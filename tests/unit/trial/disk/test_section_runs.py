@@ -6,7 +6,7 @@ import pytest
 from tests.unit.trial.disk.fio_outputs import direction, measure
 from tests.unit.trial.disk.published import published
 
-from iolab.experiment.machines import Disk
+from iolab.experiment.model.machines import Disk
 from iolab.trial.disk.fio_jobs import Job
 from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, parse_fio
 from iolab.trial.disk.job_file import read_job

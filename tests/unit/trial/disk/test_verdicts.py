@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.wording import in_words
 
-from iolab.experiment.machines import Disk
-from iolab.experiment.measures import DiskMeasure
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.messages.disks import BytesThrottled, DepthHeld, OperationsThrottled
 from iolab.messages.evidence import ThreadRan
 from iolab.messages.places import AtMachine, AtPort

@@ -8,8 +8,8 @@ from tests.fake_agent.agent import FakeAgent
 from iolab.agent.client import Agent
 from iolab.errors import InputError, TrialFailed
 from iolab.experiment import parse
-from iolab.experiment.instruments import Capture, CaptureFilter
-from iolab.experiment.resolve import Resolver
+from iolab.experiment.factors.resolve import Resolver
+from iolab.experiment.model.instruments import Capture, CaptureFilter
 from iolab.lab.topology import make_topology
 from iolab.trial.instruments.capture import PortCapture, captured_ports, filter_of
 

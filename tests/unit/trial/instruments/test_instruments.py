@@ -12,9 +12,9 @@ from tests.wording import in_words
 from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.messages.warnings import CountersMissing
 from iolab.results.metric import Metric, Metrics

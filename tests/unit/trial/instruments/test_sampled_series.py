@@ -7,9 +7,9 @@ import numpy as np
 from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.agent.port_counters import InterfaceCounters, QdiscCounters
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.results.dimensions import Dimensions
 from iolab.results.series import Series

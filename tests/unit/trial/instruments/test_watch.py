@@ -7,8 +7,8 @@ from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
 from iolab.experiment import parse
 from iolab.experiment.experiment import Lab
-from iolab.experiment.instruments import Watch
-from iolab.experiment.resolve import Resolver
+from iolab.experiment.factors.resolve import Resolver
+from iolab.experiment.model.instruments import Watch
 from iolab.lab.topology import make_topology
 from iolab.trial.instruments.watch import WireWatch, points_of, train_gap_ns
 

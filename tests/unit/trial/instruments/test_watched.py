@@ -7,7 +7,7 @@ from tests.unit.trial.instruments.on_wire import EVEN, STARTED, Frame, packed, p
 from tests.wording import in_words
 
 from iolab.agent.watch import Packed, WatchedPoint, WatchStolen
-from iolab.experiment.instruments import Watch
+from iolab.experiment.model.instruments import Watch
 from iolab.messages.capture_warnings import WatchBeforeQueue, WatchDisagrees, WatchLost, WatchUnstamped
 from iolab.messages.capture_warnings import WatchStolen as Stolen
 from iolab.results.dimensions import Dimensions

@@ -9,7 +9,7 @@ from tests.fake_agent.traffic import Passed
 from tests.unit.trial.load_trials import ENDS, simulated, site
 from tests.wording import in_words
 
-from iolab.experiment.measures import Forwarding, Latency, LoadCurve
+from iolab.experiment.model.packets import Forwarding, Latency, LoadCurve
 from iolab.messages.places import AtPort
 from iolab.messages.searches import TrialsWanted
 from iolab.messages.warnings import QueueTookUp

@@ -9,7 +9,7 @@ from tests.wording import in_words
 
 from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
-from iolab.experiment.measures import Forwarding, Latency
+from iolab.experiment.model.packets import Forwarding, Latency
 from iolab.results.packets import Choice
 from iolab.trial.lab_access import Alone, Calibration
 from iolab.trial.packets import paths

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.trial.load_trials import ENDS, lab
 
 from iolab.agent.messages import Json
-from iolab.experiment.measures import Latency
+from iolab.experiment.model.packets import Latency
 from iolab.lab.packets.placement import place, ways
 from iolab.lab.topology import make_topology
 from iolab.trial.packets.paths import may_choose

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.experiment.commands import Figure
+from iolab.experiment.model.measures import Figure
 from iolab.trial.failed import Failed
 from iolab.trial.programs.figures import figures_in, path_trouble, pattern_trouble
 

@@ -7,11 +7,11 @@ from tests.fake_agent.traffic import TrafficRefusal
 from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.errors import InputError
-from iolab.experiment.commands import CommandMeasure
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.measures import CommandMeasure
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site

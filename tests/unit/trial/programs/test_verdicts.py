@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.agent.port_counters import InterfaceCounters
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.endpoints import Port
 from iolab.messages.places import AtMachine, AtPort
 from iolab.messages.programs import OneAfterTheOther, OwnProgramRan, OwnThreadRan

@@ -7,7 +7,7 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.round_trips import Ping, RequestResponse
+from iolab.experiment.model.measures import Ping, RequestResponse
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Endpoint, make_topology
 from iolab.messages.round_trips import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iolab.experiment.measures import Stream
+from iolab.experiment.model.measures import Stream
 from iolab.lab.topology import Endpoint
 from iolab.results.metric import Metrics
 from iolab.trial.streams.figures import flow_metrics, jain_index

@@ -13,10 +13,10 @@ from tests.fake_agent.traffic import TrafficRefusal
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns, Vm
-from iolab.experiment.measures import Stream
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns, Vm
+from iolab.experiment.model.measures import Stream
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.messages.warnings import CongestionDiffers
 from iolab.report.locale import EN

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.streams.flows import TCP, datagrams, flow, seen
 
-from iolab.experiment.impairments import DELIVERY_BYTES, Impairments
+from iolab.experiment.model.impairments import DELIVERY_BYTES, Impairments
 from iolab.messages.drop_reasons import ByLoss, LongerThanMtu
 from iolab.messages.places import AtPort, OnWire
 from iolab.report.locale import EN

@@ -1,0 +1,1 @@
+"""What is varied: paths, levels, the cells that they make, and what a cell means."""

@@ -1,0 +1,232 @@
+"""Models of what files hold that the language names: jobs of fio, traces of rates, deliveries and jitter."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, Field
+
+from iolab.experiment.model.quantities import FROZEN, BlockBytes, Count, Maybe, Quantity, SomeNanoseconds
+from iolab.units import NS_PER_MS, NS_PER_S, UnitError, parse_bits_per_second, parse_nanoseconds
+
+
+class FileText(str):  # noqa: SLOT000 - a name wherever a name is wanted, with two fields more
+    """The name of a file, with what it holds."""
+
+    text: str
+    """All of it."""
+    lines: tuple[str, ...]
+    """Its lines, without comments (#) and blank ones."""
+
+    @classmethod
+    def of(cls, name: str, text: str) -> "FileText":
+        """Return a name with its text."""
+        self = cls(name)
+        self.text = text
+        bare = (line.split("#", maxsplit=1)[0].strip() for line in text.splitlines())
+        self.lines = tuple(line for line in bare if line)
+        return self
+
+
+class FileBytes(str):  # noqa: SLOT000 - as FileText
+    """The name of a file that is no text, with what it holds."""
+
+    content: bytes
+    """All of it."""
+
+    @classmethod
+    def of(cls, name: str, content: bytes) -> "FileBytes":
+        """Return a name with its content."""
+        self = cls(name)
+        self.content = content
+        return self
+
+
+Access = Literal["read", "write", "mixed"]
+
+Depth = Annotated[Count, Field(ge=1, le=1024)]
+
+MOST_SECTIONS = 64
+"""Of a job file, and combinations of a measure: each has a trial's time."""
+
+MOST_JOB_TEXT = 65_536
+"""Of a job file [characters]."""
+
+JOB_FILE_ALLOWED = (
+    "the name of a job file of fio in the experiment's folder or below it, of at most 65536 characters"
+)
+
+
+def _job_text(value: object) -> str:
+    if not isinstance(value, FileText) or not 0 < len(value.text) <= MOST_JOB_TEXT:
+        raise UnitError(value, JOB_FILE_ALLOWED)
+    return value.text
+
+
+JobText = Annotated[str, Quantity(_job_text, "a job file", JOB_FILE_ALLOWED, str, ("mine.fio",))]
+
+
+class Fio(BaseModel):
+    """Every combination of block, depth and access is a run of its own, one after the other."""
+
+    model_config = FROZEN
+    blocks: Maybe[Annotated[tuple[BlockBytes, ...], Field(min_length=1)]] = None
+    """Sizes of one read or write; absent: 4K, 64K and 1M, with `steady-state` 4K."""
+    depths: Maybe[Annotated[tuple[Depth, ...], Field(min_length=1)]] = None
+    """Reads and writes that are kept under way; absent: 1, 8 and 32, with `steady-state` 32."""
+    access: Maybe[Annotated[tuple[Access, ...], Field(min_length=1)]] = None
+    """What is done; mixed: seven reads of ten. Absent: all three, with `steady-state` write."""
+    order: Literal["random", "sequential"] = "random"
+    """Of the places that are read and written."""
+    each: SomeNanoseconds = 2_000_000_000
+    """Length of one combination, or of one round of `steady-state`."""
+    engine: Literal["io_uring", "libaio", "psync"] = "io_uring"
+    """How fio asks the kernel; psync has one read or write under way whatever `depths` says."""
+    offered: Maybe[Annotated[Count, Field(ge=1, le=10_000_000)]] = None
+    """Reads and writes that are begun per second, at random times, whether or not earlier ones have ended; absent: the
+    next begins when one ends."""
+    rounds: Annotated[Count, Field(ge=5, le=1000)] = 25
+    """The most that `steady-state` waits for."""
+    job: Maybe[Annotated[str, Field(min_length=1, max_length=MOST_JOB_TEXT)]] = None
+    """A job file of your own, as text: a row, a series and a ledger for each section. It says what is done, and never
+    where. docs/how-to/measure-a-disk.md lists the keys that are passed on, set by iolab, or refused."""
+    job_file: Maybe[JobText] = None
+    """The same, as the name of a file in the experiment's folder or below it."""
+    replace: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z_0-9-]{0,40}$", strict=True)], ...] = ()
+    """Keys of the job file in whose place iolab has its own value: [filename, size]. The report lists them."""
+
+    @property
+    def job_text(self) -> str | None:
+        """Return the job file; None: what is done is in the other keys."""
+        return self.job if self.job is not None else self.job_file
+
+
+MOST_ITEMS = 100_000
+"""Of one trace."""
+
+LONGEST_NS = 86_400 * NS_PER_S
+"""Longest trace."""
+
+SHAPE = f"at most {MOST_ITEMS} of them, as a list or the name of a file beside this one with one a line"
+
+RATES_ALLOWED = (
+    f"pairs of a time and the rate from then on ([[0s, 20Mbit], [1s, 5Mbit]]; in a file 0.5 20000000, s and bit/s); "
+    f"times that rise, a rate above 0; {SHAPE}"
+)
+
+MOMENTS_ALLOWED = (
+    f"whole milliseconds at which 1504 bytes may leave, as mahimahi's traces have them; each no earlier than the one "
+    f"before, the last above 0; {SHAPE}"
+)
+
+DELAYS_ALLOWED = (
+    f"delays with their units ([0ms, 3ms]; a number alone in a file is in ms), at most 10s; {SHAPE}"
+)
+
+LONGEST_DELAY_NS = 10 * NS_PER_S
+
+
+Item = TypeVar("Item")
+
+
+def _items(value: object, allowed: str) -> Sequence[object]:
+    if isinstance(value, FileText):
+        found: Sequence[object] = value.lines
+    elif isinstance(value, list | tuple):
+        found = value
+    else:
+        raise UnitError(value, allowed)
+    if not 0 < len(found) <= MOST_ITEMS:
+        raise UnitError(f"{len(found)} items", allowed)
+    return found
+
+
+def _read(value: object, allowed: str, read: Callable[[object], Item]) -> tuple[Item, ...]:
+    found: list[Item] = []
+    for number, item in enumerate(_items(value, allowed), start=1):
+        try:
+            found.append(read(item))
+        except (UnitError, ValueError, TypeError) as error:
+            raise UnitError(value, allowed, f"item {number} is {str(item)[:40]!r}") from error
+    return tuple(found)
+
+
+def _back(times: Iterable[int], value: object, allowed: str, *, strictly: bool) -> None:
+    """Refuse times that go back."""
+    for number, (before, after) in enumerate(pairwise(times), start=2):
+        if after < before or (strictly and after == before):
+            raise UnitError(value, allowed, f"item {number} goes back in time")
+
+
+def _seconds(item: object) -> int:
+    """Return a time [ns]: with a unit, or plain seconds."""
+    try:
+        return round(float(str(item)) * NS_PER_S)
+    except ValueError:
+        return parse_nanoseconds(item)
+
+
+def _pair(item: object) -> tuple[int, int]:
+    time, rate = item.replace(",", " ").split() if isinstance(item, str) else tuple(item)  # type: ignore[arg-type]
+    try:
+        return _seconds(time), round(float(rate)) if isinstance(item, str) else parse_bits_per_second(rate)
+    except ValueError:
+        return _seconds(time), parse_bits_per_second(rate)
+
+
+def rate_steps(value: object) -> tuple[tuple[int, int], ...]:
+    """Return how long each rate holds [ns] and the rate [bit/s]; the last holds as long as the one before it."""
+    points = _read(value, RATES_ALLOWED, _pair)
+    _back((time for time, _ in points), value, RATES_ALLOWED, strictly=True)
+    if len(points) < 2:
+        raise UnitError(value, RATES_ALLOWED, "a single rate is `rate`")
+    if not any(rate for _, rate in points) or points[-1][0] - points[0][0] > LONGEST_NS:
+        raise UnitError(value, RATES_ALLOWED, "some rate is above 0, and the trace no longer than a day")
+    spans = [after - before for (before, _), (after, _) in pairwise(points)]
+    return tuple((span, rate) for span, (_, rate) in zip([*spans, spans[-1]], points, strict=True))
+
+
+def _millisecond(item: object) -> int:
+    if isinstance(item, bool) or not isinstance(item, int | str) or int(item) < 0:
+        raise ValueError(item)
+    return int(item) * NS_PER_MS
+
+
+def delivery_moments(value: object) -> tuple[int, ...]:
+    """Return the moments of a packet-delivery trace [ns]."""
+    moments = _read(value, MOMENTS_ALLOWED, _millisecond)
+    _back(moments, value, MOMENTS_ALLOWED, strictly=False)
+    if not 0 < moments[-1] <= LONGEST_NS:
+        raise UnitError(value, MOMENTS_ALLOWED, "the last moment is the length of the trace")
+    return moments
+
+
+def _delay(item: object) -> int:
+    try:
+        delay_ns = round(float(str(item)) * NS_PER_MS)
+    except ValueError:
+        delay_ns = parse_nanoseconds(item)
+    if not 0 <= delay_ns <= LONGEST_DELAY_NS:
+        raise ValueError(item)
+    return delay_ns
+
+
+def delay_samples(value: object) -> tuple[int, ...]:
+    """Return delays [ns]."""
+    return _read(value, DELAYS_ALLOWED, _delay)
+
+
+RateSteps = Annotated[
+    tuple[tuple[int, int], ...],
+    Quantity(rate_steps, "a trace of rates", RATES_ALLOWED, str, ("lte.trace",)),
+]
+"""How long each rate holds [ns], and the rate [bit/s]."""
+
+Moments = Annotated[
+    tuple[int, ...],
+    Quantity(delivery_moments, "a packet-delivery trace", MOMENTS_ALLOWED, str, ("lte.up",)),
+]
+"""When bytes may leave [ns]."""
+
+Samples = Annotated[tuple[int, ...], Quantity(delay_samples, "delays", DELAYS_ALLOWED, str, ("delays.txt",))]
+"""Delays [ns]."""

@@ -1,0 +1,393 @@
+"""Values of the language, with their units: what a person writes, and the integer that a model has.
+
+Also the names of ports.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from iolab import units
+from iolab.frozen import frozen
+from iolab.units import NS_PER_MS, NS_PER_S
+
+
+class PortRef(str):
+    """Text "machine.port" and its two parts. It compares, sorts and prints as its text.
+
+    The port may have dots of its own (a VLAN's interface). Text without a dot names a machine alone.
+    """
+
+    __slots__ = ("machine", "port")
+    machine: str
+    """The machine's name."""
+    port: str
+    """The port's name, which is its interface's; empty: the text names no port."""
+
+    def __new__(cls, text: str) -> Self:
+        """Split the text at its first dot."""
+        if type(text) is cls:
+            return text  # immutable, like every str
+        ref = super().__new__(cls, text)
+        ref.machine, _, ref.port = text.partition(".")
+        return ref
+
+    @classmethod
+    @lru_cache(maxsize=1 << 14)  # planning names the few ports of a lab hundreds of thousands of times
+    def of(cls, machine: str, port: str) -> Self:
+        """Return the name of a machine's port."""
+        return cls(f"{machine}.{port}")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate as text, then take it apart."""
+        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
+
+
+FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
+"""Every model of the language: immutable, no unknown keys, built when a file first uses it."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def unset(model: type[Model]) -> Model:
+    """Return a model of whose keys none is written, as a default: no validator is built for it."""
+    return model.model_construct()
+
+
+STORED = "stored"
+"""Key of the context of validation: whether the file is that of a run, written before."""
+
+T = TypeVar("T")
+
+LINE_RATE_ALLOWED = (
+    "bit/s with bit, kbit, Mbit, Gbit, Tbit, or frames/s with pps, kpps, Mpps (100Mbit, 20kpps), not 0"
+)
+
+SECONDS_ALLOWED = "whole seconds, as iperf3 counts them: 1s, 10s, 2min, at most 24h"
+
+MOST_SECONDS = 86_400
+"""iperf3's own bound [s]."""
+
+WINDOW_ALLOWED = (
+    "a size up to 512M, as iperf3 takes it: in bytes, or with K, M (binary: 128K is 131072 bytes)"
+)
+
+MOST_WINDOW_BYTES = 512 << 20
+"""iperf3's own bound [bytes]."""
+
+MOST_LENGTH = 1 << 20
+"""iperf3's own bound [bytes]."""
+
+LEAST_MEMORY_BYTES = 96 << 20
+"""With less a guest's kernel does not begin to boot, and says nothing of it."""
+
+MOST_MEMORY_BYTES = 16 << 40
+
+MEMORY_ALLOWED = "96M to 16T: a whole number of bytes, or with K, M, G, T"
+
+BLOCK_BYTES = 4096
+"""The largest block that common disks have [bytes]."""
+
+BLOCKS_ALLOWED = "a multiple of 4K, in bytes or with K, M, G, T (binary)"
+
+LEAST_PERIOD_MS, MOST_PERIOD_MS = 10, 60_000
+"""What an agent reads counters at [ms]."""
+
+PERIOD_ALLOWED = "whole milliseconds from 10ms to 60s"
+
+OFFSET_ALLOWED = "a time as 0s, 5s, 200ms, or before: -5s"
+
+LENGTH_ALLOWED = "a size from 1 to 1M in bytes, as iperf3 takes it; over UDP at most 65507"
+
+MOST_REMEMBERED = 4096
+"""Quantities remembered by their text."""
+
+
+@frozen
+class Quantity:
+    """Marks a field that is written with a unit and kept as a plain number."""
+
+    parse: Callable[[object], float | str]
+    """Text or number to what is kept; raises `units.UnitError`."""
+    noun: str
+    """What it is, in two words."""
+    allowed: str
+    """What may be written, for messages."""
+    write: Callable[[Any], str]
+    """The number kept back to text."""
+    examples: tuple[str, ...]
+    """For the schema."""
+    parse_stored: Callable[[object], float | str] | None = None
+    """The same for the file of a run, which may be older than what is refused now; None: nothing is."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if self.parse_stored is None:
+            return core_schema.no_info_before_validator_function(self.parse, handler(source))
+        return core_schema.with_info_before_validator_function(self._parsed, handler(source))
+
+    def _parsed(self, value: object, info: core_schema.ValidationInfo) -> float | str:
+        stored = self.parse_stored if info.context is not None and info.context.get(STORED) else None
+        return (stored or self.parse)(value)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"type": ["string", "number"], "examples": list(self.examples), "description": self.allowed}
+
+
+@frozen
+class Shorthand:
+    """Marks a field that may also be written in a shorter way."""
+
+    expand: Callable[[object], object]
+    """Turns the short form into the full one; leaves everything else alone."""
+    schema: Callable[[JsonSchemaValue], JsonSchemaValue]
+    """Given the full form's schema, returns the short form's."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.expand, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        full = handler(schema)
+        return {"anyOf": [*full.get("anyOf", [full]), self.schema(full)]}
+
+
+def _absent_if_none(value: object) -> object:
+    return None if isinstance(value, str) and value == "none" else value
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _remembered(parse: Callable[[object], T]) -> Callable[[object], T]:
+    """Return the parser with a memory for text: levels are resolved again and again."""
+    known: dict[str, T] = {}
+
+    def remembering(value: object) -> T:
+        if not isinstance(value, str):
+            return parse(value)
+        if value not in known:
+            if len(known) > MOST_REMEMBERED:
+                known.clear()
+            known[value] = parse(value)
+        return known[value]
+
+    return remembering
+
+
+_bytes = _remembered(units.parse_bytes)
+
+_bits_per_second = _remembered(units.parse_bits_per_second)
+
+_nanoseconds = _remembered(units.parse_nanoseconds)
+
+_milliseconds = _remembered(partial(units.parse_nanoseconds, meant=("ms",)))
+
+_microseconds = _remembered(partial(units.parse_nanoseconds, meant=("us",)))
+
+_interval = _remembered(partial(units.parse_nanoseconds, meant=("ms", "s")))
+
+
+def _offset(value: object) -> int:
+    """Read a duration that may stand behind a minus."""
+    before = isinstance(value, str) and value.lstrip().startswith("-")
+    try:
+        duration_ns = _nanoseconds(value.lstrip()[1:] if isinstance(value, str) and before else value)
+    except units.UnitError as error:
+        raise units.UnitError(value, OFFSET_ALLOWED, error.advice) from error
+    return -duration_ns if before else duration_ns
+
+
+def _write_offset(offset_ns: int) -> str:
+    return ("-" if offset_ns < 0 else "") + units.write_nanoseconds(abs(offset_ns))
+
+
+def _line_rate(value: object) -> str:
+    text = units.parse_frame_rate(value) if value != 0 else ""
+    number, unit = units.split_frame_rate(text) if text else (0.0, "")
+    if unit not in ("pps", "bit") or number < 1 or number != int(number):
+        raise units.UnitError(value, LINE_RATE_ALLOWED)
+    return text
+
+
+def _whole_seconds(value: object) -> float:
+    duration_ns = _nanoseconds(value)
+    if duration_ns % NS_PER_S or duration_ns > MOST_SECONDS * NS_PER_S:
+        raise units.UnitError(value, SECONDS_ALLOWED)
+    return duration_ns
+
+
+def _period(value: object) -> float:
+    period_ns = _nanoseconds(value)
+    if period_ns % NS_PER_MS or not LEAST_PERIOD_MS <= period_ns // NS_PER_MS <= MOST_PERIOD_MS:
+        raise units.UnitError(value, PERIOD_ALLOWED)
+    return period_ns
+
+
+def _memory(value: object) -> float:
+    size_bytes = _bytes(value)
+    if not LEAST_MEMORY_BYTES <= size_bytes <= MOST_MEMORY_BYTES:
+        raise units.UnitError(value, MEMORY_ALLOWED)
+    return size_bytes
+
+
+def _blocks(value: object) -> float:
+    size_bytes = _bytes(value)
+    if size_bytes % BLOCK_BYTES:
+        raise units.UnitError(value, BLOCKS_ALLOWED)
+    return size_bytes
+
+
+def _window(value: object) -> float:
+    size_bytes = _bytes(value)
+    if size_bytes > MOST_WINDOW_BYTES:
+        raise units.UnitError(value, WINDOW_ALLOWED)
+    return size_bytes
+
+
+def _write_length(value: object) -> float:
+    length = _bytes(value)
+    if not 0 < length <= MOST_LENGTH:
+        raise units.UnitError(value, LENGTH_ALLOWED)
+    return length
+
+
+Maybe = Annotated[T | None, Shorthand(_absent_if_none, lambda _: {"const": "none"})]
+"""A value, or `none`."""
+
+_SIZE = Quantity(_bytes, "a size", units.BYTES_ALLOWED, units.write_bytes, ("128K", "1G"))
+
+_RATE = Quantity(
+    _bits_per_second,
+    "a bit rate",
+    units.BITS_PER_SECOND_ALLOWED,
+    units.write_bits_per_second,
+    ("1000Mbit", "64kbit"),
+)
+
+_TIME = Quantity(
+    _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
+)
+
+_DELAY, _WINDOW_TIME, _INTERVAL = (
+    Quantity(parse, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, examples)
+    for parse, examples in (
+        (_milliseconds, ("10ms", "12us")),
+        (_microseconds, ("12us", "1ms")),
+        (_interval, ("1ms", "1s")),
+    )
+)
+
+_OFFSET = Quantity(_offset, "a time before or after", OFFSET_ALLOWED, _write_offset, ("0s", "5s", "-5s"))
+
+_SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
+
+_PERIOD = Quantity(_period, "a period", PERIOD_ALLOWED, units.write_nanoseconds, ("100ms", "1s"))
+
+_BLOCKS = Quantity(_blocks, "a size in blocks", BLOCKS_ALLOWED, units.write_bytes, ("256M", "4K"))
+
+_WINDOW = Quantity(_window, "a size up to 512M", WINDOW_ALLOWED, units.write_bytes, ("128K", "16M"))
+
+_LENGTH = Quantity(_write_length, "a write length", LENGTH_ALLOWED, units.write_bytes, ("8K", "1400"))
+
+_MEMORY = Quantity(_memory, "a size from 96M", MEMORY_ALLOWED, units.write_bytes, ("512M", "2G"))
+
+_SHARE = Quantity(units.parse_share, "a share", units.SHARE_ALLOWED, units.write_ratio, ("50%", "1.2"))
+
+_LOAD = Quantity(
+    units.parse_frame_rate, "a frame rate", units.FRAME_RATE_ALLOWED, str, ("100kpps", "500Mbit", "10%")
+)
+
+_LINE_RATE = Quantity(_line_rate, "a rate", LINE_RATE_ALLOWED, str, ("100Mbit", "20kpps"))
+
+_RATIO = Quantity(
+    units.parse_ratio,
+    "a ratio",
+    units.RATIO_ALLOWED,
+    units.write_ratio,
+    ("0.01%", "0.0001"),
+    units.parse_stored_ratio,
+)
+
+Bytes = Annotated[int, _SIZE]
+"""A size [bytes]."""
+
+SomeBytes = Annotated[int, Field(gt=0), _SIZE]
+"""A size that is not 0 [bytes]."""
+
+Memory = Annotated[int, _MEMORY]
+"""Memory of a guest [bytes]."""
+
+BlockBytes = Annotated[int, Field(gt=0), _BLOCKS]
+"""A size in whole blocks of a disk, at least one [bytes]."""
+
+BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
+"""A bit rate that is not 0 [bit/s]."""
+
+Nanoseconds = Annotated[int, _TIME]
+"""A duration [ns]."""
+
+Offset = Annotated[int, _OFFSET]
+"""A time after something, or before it where it is below 0 [ns]."""
+
+Period = Annotated[int, _PERIOD]
+"""From one reading of counters to the next [ns]."""
+
+WholeSeconds = Annotated[int, _SECONDS]
+"""A duration in whole seconds [ns]."""
+
+SomeWholeSeconds = Annotated[int, Field(gt=0), _SECONDS]
+"""A duration in whole seconds, at least one [ns]."""
+
+Window = Annotated[int, Field(gt=0), _WINDOW]
+"""Socket buffers that a stream program asks for [bytes]."""
+
+WriteLength = Annotated[int, _LENGTH]
+"""What a stream program hands over at once [bytes]."""
+
+SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]
+"""A duration that is not 0 [ns]."""
+
+Delay = Annotated[int, _DELAY]
+"""A duration on a path: a bare number is likely one of milliseconds [ns]."""
+
+SomeDelay = Annotated[int, Field(gt=0), _DELAY]
+"""A duration on a path that is not 0 [ns]."""
+
+SomeWindow = Annotated[int, Field(gt=0), _WINDOW_TIME]
+"""A duration between frames that is not 0: a bare number is likely one of microseconds [ns]."""
+
+SomeInterval = Annotated[int, Field(gt=0), _INTERVAL]
+"""A duration between requests that is not 0 [ns]."""
+
+Ratio = Annotated[float, _RATIO]
+"""A part of the whole [ratio]."""
+
+Share = Annotated[float, Field(ge=0, le=2), _SHARE]
+"""A part of a rate; above 1 is more than it [ratio]."""
+
+LineRate = Annotated[str, _LINE_RATE]
+"""A rate of bits or of frames in its plainest spelling: "10000000bit", "20000pps"."""
+
+FrameRate = Annotated[str, _LOAD]
+"""A load in its plainest spelling: "100000pps", "500000000bit", "10%"; `units.split_frame_rate` reads it."""
+
+Count = Annotated[int, Field(strict=True)]
+"""A whole number; text and booleans are refused."""
+
+Flag = Annotated[bool, Field(strict=True)]
+"""true or false."""
+
+Switch = Literal["on", "off"]
+"""As ethtool says it."""
+
+Setting = Annotated[str, Shorthand(_text, lambda _: {"type": "number"})]
+"""Text; a number is taken as YAML reads it: one whose spelling matters (007, 1.50) is written in quotes."""

@@ -1,0 +1,280 @@
+"""Captures of other programs, pcap and pcapng, as the frames in them. Pure: bytes in, frames out, or where it is wrong.
+
+Both byte orders, microseconds and nanoseconds, pcapng's own resolutions and offsets of time. Only Ethernet is read, and
+only whole frames: what was cut by a snapshot length cannot be sent again.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from ipaddress import ip_network
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from iolab.experiment.model.files import FileBytes
+from iolab.experiment.model.quantities import FROZEN, Count, Quantity
+from iolab.frozen import frozen
+from iolab.units import NS_PER_S, UnitError
+
+ETHERNET = 1
+
+PCAP = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
+        b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}  # fmt: skip
+"""First bytes of pcap: byte order, and nanoseconds of its unit of time."""
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+"""Blocks of pcapng."""
+
+BYTE_ORDER = 0x1A2B3C4D
+
+END, RESOLUTION, TIME_OFFSET = 0, 9, 14
+"""Options of an interface."""
+
+MOST_BLOCK_BYTES = 1 << 24
+
+
+class CaptureError(ValueError):
+    """What is wrong with a capture, and where."""
+
+
+@frozen
+class Frame:
+    """A frame that was captured."""
+
+    time_ns: int
+    """When [ns]; of whichever beginning."""
+    bytes: bytes
+    """All of it, without the checksum of Ethernet."""
+
+
+def read_capture(data: bytes) -> Iterator[Frame]:
+    """Yield the frames of a capture in their order.
+
+    Raises:
+        CaptureError: it is no capture, not of Ethernet, cut short, or holds a frame that is not whole.
+    """
+    if data[:4] in PCAP:
+        return _pcap(data)
+    if data[:4] == struct.pack("<I", SECTION):
+        return _pcapng(data)
+    raise CaptureError(f"a file that begins with {data[:4].hex(' ') or 'nothing'}, neither pcap nor pcapng")
+
+
+def _pcap(data: bytes) -> Iterator[Frame]:
+    order, unit_ns = PCAP[data[:4]]
+    if len(data) < 24:
+        raise CaptureError("a pcap file that ends within its header")
+    _check_link(struct.unpack_from(f"{order}I", data, 20)[0] & 0x0FFF_FFFF, "the file")
+    head, at, number = struct.Struct(f"{order}IIII"), 24, 0
+    while at < len(data):
+        number += 1
+        if at + 16 > len(data):
+            raise CaptureError(f"a file that ends within the header of frame {number}, at byte {at}")
+        seconds, units, kept, whole = head.unpack_from(data, at)
+        yield Frame(seconds * NS_PER_S + units * unit_ns, _whole(data, at + 16, (kept, whole), number))
+        at += 16 + kept
+
+
+@dataclass(slots=True)
+class _Interface:
+    units_per_s: int
+    offset_s: int
+
+
+def _pcapng(data: bytes) -> Iterator[Frame]:
+    order, at, number, interfaces = "<", 0, 0, list[_Interface]()
+    while at < len(data):
+        kind, length = _block(data, at, order)
+        if kind == SECTION:
+            order = _byte_order(data, at)
+            interfaces = []
+            _, length = _block(data, at, order)
+        if length < 12 or length % 4 or length > MOST_BLOCK_BYTES or at + length > len(data):
+            raise CaptureError(f"a block of {length} bytes at byte {at} of {len(data)}: cut short or damaged")
+        body = at + 8
+        if kind == INTERFACE:
+            interfaces.append(_interface(data, body, at + length - 4, order, len(interfaces)))
+        elif kind == PACKET:
+            number += 1
+            place, high, low, kept, whole = struct.unpack_from(f"{order}IIIII", data, body)
+            if place >= len(interfaces) or body + 20 + kept > at + length - 4:
+                raise CaptureError(
+                    f"frame {number}, at byte {at}: of interface {place}, which is not there, or damaged"
+                )
+            of = interfaces[place]
+            time_ns = (high << 32 | low) * NS_PER_S // of.units_per_s + of.offset_s * NS_PER_S
+            yield Frame(time_ns, _whole(data, body + 20, (kept, whole), number))
+        elif kind in (SIMPLE_PACKET, OLD_PACKET):
+            raise CaptureError(
+                f"frame {number + 1}, at byte {at}: a block without a time, or of an outdated kind"
+            )
+        at += length
+
+
+def _block(data: bytes, at: int, order: str) -> tuple[int, int]:
+    if at + 12 > len(data):
+        raise CaptureError(f"a file that ends within a block, at byte {at}")
+    kind, length = struct.unpack_from(f"{order}II", data, at)
+    return kind, length
+
+
+def _byte_order(data: bytes, at: int) -> str:
+    for order in "<>":
+        if struct.unpack_from(f"{order}I", data, at + 8)[0] == BYTE_ORDER:
+            return order
+    raise CaptureError(f"a section at byte {at} whose byte order is not told")
+
+
+def _interface(data: bytes, body: int, end: int, order: str, place: int) -> _Interface:
+    if body + 8 > end:
+        raise CaptureError(f"interface {place} is cut short, at byte {body}")
+    _check_link(struct.unpack_from(f"{order}H", data, body)[0], f"interface {place}")
+    found, at = _Interface(1_000_000, 0), body + 8
+    while at + 4 <= end:
+        code, length = struct.unpack_from(f"{order}HH", data, at)
+        value = data[at + 4 : min(at + 4 + length, end)]
+        if code == END:
+            break
+        if code == RESOLUTION and value:
+            found.units_per_s = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
+        if code == TIME_OFFSET and len(value) == 8:
+            found.offset_s = struct.unpack(f"{order}q", value)[0]
+        at += 4 + (length + 3) // 4 * 4
+    return found
+
+
+def _check_link(link: int, what: str) -> None:
+    if link != ETHERNET:
+        raise CaptureError(f"{what} is of link type {link}; only Ethernet (1) can be sent again")
+
+
+def _whole(data: bytes, begin: int, lengths: tuple[int, int], number: int) -> bytes:
+    kept, whole = lengths
+    if kept < whole:
+        raise CaptureError(
+            f"frame {number} was cut: {kept} of its {whole} bytes are there; capture with a larger snaplen"
+        )
+    if begin + kept > len(data):
+        raise CaptureError(f"a file that ends within frame {number}, at byte {len(data)}")
+    return data[begin : begin + kept]
+
+
+MOST_FRAMES = 1_000_000
+"""Of one recording."""
+
+LONGEST_BACK_NS = 1_000_000_000
+"""Captures of several queues go back by microseconds; by more than this a time is wrong."""
+
+ALLOWED = (
+    f"a pcap or pcapng file of Ethernet, in the experiment's folder or below it, of at most 64 MiB and {MOST_FRAMES} "
+    "whole frames"
+)
+
+PREFIXES_ALLOWED = "networks of one family and length (10.0.0.0/8)"
+
+
+@frozen
+class Recording:
+    """A capture, known by its content."""
+
+    sha256: str
+    """Of the file."""
+    frames: Annotated[tuple[Frame, ...], Field(exclude=True)]
+    """In their order; none is before the one before it."""
+    back_frames: Annotated[int, Field(exclude=True)] = 0
+    """Frames whose times went back, and count as those before them."""
+
+    def __str__(self) -> str:
+        """Return what it is, for messages."""
+        return f"{len(self.frames)} frames, sha256 {self.sha256[:12]}"
+
+    def __hash__(self) -> int:
+        """Hash by content."""
+        return hash(self.sha256)
+
+    @property
+    def span_ns(self) -> int:
+        """Return the time from the first to the last frame [ns]."""
+        return self.frames[-1].time_ns - self.frames[0].time_ns
+
+
+_read: dict[str, Recording] = {}
+
+
+def recording(value: object) -> Recording:
+    """Return the recording that a file holds."""
+    if isinstance(value, Recording):
+        return value
+    if not isinstance(value, FileBytes):
+        raise UnitError(value, ALLOWED)
+    digest = sha256(value.content).hexdigest()
+    if digest not in _read:
+        _read.clear()  # one at a time: they are large
+        _read[digest] = _of(value, digest)
+    return _read[digest]
+
+
+def _of(file: FileBytes, digest: str) -> Recording:
+    frames: list[Frame] = []
+    latest = back = 0
+    try:
+        for number, frame in enumerate(read_capture(file.content), start=1):
+            if number > MOST_FRAMES:
+                raise UnitError(str(file), ALLOWED, f"it has more than {MOST_FRAMES} frames")
+            if frames and frame.time_ns < latest:
+                back += 1
+                if latest - frame.time_ns > LONGEST_BACK_NS:
+                    raise CaptureError(f"the time of frame {number} goes back by more than a second")
+            latest = max(latest, frame.time_ns) if frames else frame.time_ns
+            frames.append(Frame(latest, frame.bytes))
+    except CaptureError as error:
+        raise UnitError(str(file), ALLOWED, str(error)) from error
+    if not frames:
+        raise UnitError(str(file), ALLOWED, "it has no frame")
+    return Recording(digest, tuple(frames), back)
+
+
+def _network(value: object) -> str:
+    try:
+        return str(ip_network(value.strip())) if isinstance(value, str) else _refuse(value)
+    except ValueError as error:
+        raise UnitError(value, PREFIXES_ALLOWED) from error
+
+
+def _refuse(value: object) -> str:
+    raise UnitError(value, PREFIXES_ALLOWED)
+
+
+RecordingFile = Annotated[Recording, Quantity(recording, "a recording", ALLOWED, str, ("trace.pcap",))]
+
+Network = Annotated[str, Quantity(_network, "a network", PREFIXES_ALLOWED, str, ("10.0.0.0/8",))]
+
+
+class Moved(BaseModel):
+    """A network whose addresses become those of another: the bits behind the prefix stay."""
+
+    model_config = FROZEN
+    src: Network = Field(alias="from")
+    """As recorded."""
+    dst: Network = Field(alias="to")
+    """As sent."""
+
+
+class Replay(BaseModel):
+    """A capture that is sent again, with the MAC addresses of the lab and a stamp where there is room."""
+
+    model_config = FROZEN
+    recording: RecordingFile
+    """Its frames."""
+    timing: Literal["rate", "recorded"] = "rate"
+    """recorded: their distances as recorded, stretched to the load; rate: equal distances."""
+    loops: Annotated[Count, Field(ge=0, le=1_000_000)] = 0
+    """How often, at most; 0: until the trial's end."""
+    move: tuple[Moved, ...] = ()
+    """IP addresses that are rewritten, source and destination; others stay as recorded, and need routes in the lab."""
+    tags: Literal["lab", "recorded"] = "lab"
+    """Of VLANs. lab: recorded tags are taken off, and the link's is put on where it has one."""
+    others: Literal["skip", "send"] = "skip"
+    """Frames that are no IP, and neighbour discovery: answers to ARP would change the lab's own tables."""

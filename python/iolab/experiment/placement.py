@@ -1,0 +1,310 @@
+"""An experiment on a site: its machines become hosts or run on them, its links cables. What it means stays as it is.
+
+A link whose ends are on two hosts becomes the cable between them. An end that runs on a host is joined to the cable's
+interface there by a link of its own, so that the host bridges both (or carries a macvtap). What a level sets follows;
+a level that means nothing there is noted with its reason, and its cells are left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from iolab.experiment.experiment import Experiment, Factor, Lab, Level, Section, Site, Target
+from iolab.experiment.factors.paths import Misled, Places, level_paths, survey
+from iolab.experiment.model.quantities import PortRef
+from iolab.experiment.reading.document import Items, Table
+from iolab.experiment.reading.problems import Problems, did_you_mean, listed
+from iolab.experiment.site import Split, split_links, values_of
+from iolab.messages.hosts import computer
+from iolab.messages.unmet import (
+    SiteEnd,
+    SiteHasEnds,
+    SiteHasPlace,
+    SiteLacksCable,
+    SiteSetsNothing,
+    UnmetRequirement,
+)
+
+KEPT = ("forward", "settings", "disks")
+
+OF_HOSTS = ("host", "processors")
+"""Keys that only a machine that was a host before keeps: others mean their parent by them, or have none."""
+"""Keys of a machine that mean the same when it is a host."""
+
+
+def placed(experiment: Experiment, site: Site, problems: Problems) -> Experiment:
+    """Return the experiment as it is on a site; what does not fit is noted, by the site's lines."""
+    places = survey(experiment.tree, level_paths(experiment.factors))
+    _check_names(experiment, places, site, problems)
+    if problems:
+        return experiment
+    splits = split_links(experiment, places, site, problems)
+    if problems:
+        return experiment
+    placing = _Placing(experiment, places, site, splits)
+    return replace(
+        experiment,
+        tree=placing.tree(),
+        factors=tuple(placing.factor(factor) for factor in experiment.factors),
+        scopes=placing.scopes,
+        absent=placing.absent,
+        site=site,
+    )
+
+
+def uncabled(site: Site, lab: Lab) -> UnmetRequirement | None:
+    """Return why a lab cannot stand on a site: a link between two hosts without a cable; None where all have one."""
+    for name, link in lab.links.items():
+        homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
+        if link.cable or link.over or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
+            continue
+        ends = tuple(SiteEnd(port=end, host=computer(home)) for end, home in homes.items())
+        hosts = tuple(home or "HOST" for home in dict.fromkeys(homes.values()))
+        return SiteLacksCable(site=site.source, link=name, ends=ends, hosts=hosts)
+    return None
+
+
+def _home(lab: Lab, machine: str) -> str | None:
+    """Return the host, or the guest with guests of its own, that a machine stands on; None: this computer."""
+    found = lab.machines[machine]
+    if found.kind == "host":
+        return machine if found.ssh is not None else None
+    return None if found.on is None else _home(lab, found.on)
+
+
+def _to_children(lab: Lab, ends: Iterable[str]) -> bool:
+    """Tell whether a link joins a machine's port to machines that are on it."""
+    machines = {PortRef(end).machine for end in ends}
+    return any(all(lab.machines[one].on == name for one in machines - {name}) for name in machines)
+
+
+def _check_names(experiment: Experiment, places: Places, site: Site, problems: Problems) -> None:
+    """Note names of a site that the lab does not know, and hosts that nothing is on."""
+    machines, links = places.names("machines"), places.names("links")
+    for name in site.on:
+        if name not in machines:
+            near = did_you_mean(name, machines)
+            problems.add(
+                site.line("on", name), f"placing {name}", name, f"a machine: {listed(machines)}", near
+            )
+    for name in site.cables:
+        if name not in links:
+            near = did_you_mean(name, links)
+            problems.add(site.line("cables", name), f"placing {name}", name, f"a link: {listed(links)}", near)
+    taken = {*links, *places.names("volumes"), *places.names("measure")}
+    for name in site.hosts:
+        line, doing = site.line("hosts", name), f"placing {name}"
+        if name not in machines and name not in site.on.values():
+            allowed = f"a machine of the lab ({listed(machines)}), or a host that `on` names"
+            problems.add(line, doing, f"{name}, which nothing is on", allowed, did_you_mean(name, machines))
+        if name in taken:
+            problems.add(line, doing, name, "a name that no link, volume or measure has")
+    _check_kinds(experiment, site, problems)
+
+
+def _check_kinds(experiment: Experiment, site: Site, problems: Problems) -> None:
+    """Note machines that cannot be what a site makes of them."""
+    for name, data in values_of(experiment, "machines"):
+        if not isinstance(data, Mapping):
+            continue
+        if name in site.hosts and data.get("forward") == "xdp":
+            advice = "make it run on the host: `on: {" + name + ": HOST}`"
+            problems.add(
+                site.line("hosts", name),
+                f"placing {name}",
+                "forward: xdp",
+                "a machine that a host can be",
+                advice,
+            )
+        if name in site.on and data.get("kind") == "host":
+            seen, allowed = "a machine of kind host", "a namespace or a virtual machine"
+            problems.add(site.line("on", name), f"placing {name}", seen, allowed, "name it under `hosts`")
+
+
+class _Placing:
+    """Puts the parts of one experiment on a site."""
+
+    def __init__(
+        self, experiment: Experiment, places: Places, site: Site, splits: Mapping[str, Split]
+    ) -> None:
+        self._experiment = experiment
+        self._places = places
+        self._site = site
+        self._splits = splits
+        self._ports = {old: new for split in splits.values() for old, new in split.ports.items()}
+        self.scopes: dict[str, tuple[Target, ...]] = {}
+        self.absent: dict[str, dict[str, UnmetRequirement]] = {}
+
+    def tree(self) -> dict[str, Any]:
+        """Return the base document on the site."""
+        lab = self._experiment.tree["lab"]
+        assert isinstance(lab, Table)
+        whole = _like(lab, {})
+        for group, content in lab.items():
+            whole[group] = _like(content, dict(self._sections(group, content)))
+        machines = whole["machines"]
+        new = {
+            name: self._host(name, {})
+            for name in self._site.hosts
+            if name not in self._places.names("machines")
+        }
+        whole["machines"] = _like(machines, {**new, **machines})
+        return {"lab": whole, "measure": self._renamed(self._experiment.tree["measure"])}
+
+    def factor(self, factor: Factor) -> Factor:
+        """Return a factor on the site; levels that cannot be are noted."""
+        return Factor(factor.name, tuple(self._level(factor.name, level) for level in factor.levels))
+
+    def _level(self, factor: str, level: Level) -> Level:
+        sets = Table()
+        for path, value in level.sets.items():
+            line = getattr(level.sets, "lines", {}).get(path, 0)
+            reason, changes = self._change(path, value)
+            if reason:
+                self.absent.setdefault(factor, {}).setdefault(level.label, reason)
+            for place, content in changes.items():
+                sets[place] = content
+                sets.lines[place] = line
+        return replace(level, sets=sets, factors=tuple(self.factor(inner) for inner in level.factors))
+
+    def _change(self, path: str, value: Any) -> tuple[UnmetRequirement | None, dict[str, Any]]:
+        """Return what a path and its value become; where nothing is left of it, why."""
+        targets = self._places.targets(path)
+        assert not isinstance(targets, Misled), "the experiment was checked"
+        whole = [target for target in targets if not target.words]
+        if whole and "*" not in path:
+            return None, {
+                f"{target.section.group}.{name}": data
+                for target in whole
+                for name, data in self._sections(target.section.group, {target.section.name: value})
+            }
+        moved = [one for target in targets for one in self._moved(target)]
+        if not moved:
+            return self._why_absent(path, targets[0]), {}
+        if "*" in path.split("."):
+            self.scopes[path] = tuple(moved)
+            return None, {path: self._renamed(value)}
+        return None, {_path(one): self._part(one, value) for one in moved}
+
+    def _moved(self, target: Target) -> Iterator[Target]:
+        """Give the places on the site that a place of the lab is."""
+        section, words = target
+        if not words:
+            yield target
+        elif section.group == "machines":
+            yield from self._moved_in_machine(section, words)
+        elif section.group == "links" and section.name in self._splits:
+            for name in self._splits[section.name].holders(words):
+                yield Target(Section("links", name), self._words(words))
+        else:
+            yield Target(section, self._words(words))
+
+    def _moved_in_machine(self, section: Section, words: tuple[str, ...]) -> Iterator[Target]:
+        name, kinds = (
+            section.name,
+            {data.get("kind") for data in self._values(section) if isinstance(data, Mapping)},
+        )
+        if name in self._site.hosts:
+            if words[0] in KEPT or (words[0] in OF_HOSTS and kinds == {"host"}):
+                yield Target(section, self._words(words, name))
+        elif not (name in self._site.on and words[0] == "on"):
+            yield Target(section, self._words(words, name))
+
+    def _values(self, section: Section) -> list[Any]:
+        return [data for name, data in values_of(self._experiment, section.group) if name == section.name]
+
+    def _why_absent(self, path: str, target: Target) -> UnmetRequirement:
+        name, site = target.section.name, self._site
+        if target.section.group == "links":
+            return SiteHasEnds(path=path, site=site.source, link=name)
+        if name in site.on:
+            return SiteHasPlace(path=path, site=site.source, machine=name, host=site.on[name])
+        return SiteSetsNothing(path=path, machine=name, host=computer(site.hosts[name]), key=target.words[0])
+
+    def _part(self, target: Target, value: Any) -> Any:
+        """Return the part of a value that belongs at a place of a split link: addresses of its own ends only."""
+        renamed = self._renamed(value)
+        if (
+            target.section.group == "links"
+            and target.words == ("addresses",)
+            and isinstance(renamed, Mapping)
+        ):
+            owner = next(split for split in self._splits.values() if target.section.name in split.names)
+            ends = owner.ends_of(target.section.name)
+            return _like(renamed, {port: address for port, address in renamed.items() if port in ends})
+        return renamed
+
+    def _sections(self, group: str, content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Give sections of a group as they are on the site."""
+        for name, data in content.items():
+            if not isinstance(data, Mapping):  # none: a level takes it away
+                yield from ((each, data) for each in self._names(group, name))
+            elif group == "machines" and name in self._site.hosts:
+                yield name, self._host(name, data)
+            elif group == "machines" and name in self._site.on:
+                yield name, _like(data, {**self._settled(name, data), "on": self._site.on[name]})
+            elif group == "links" and name in self._splits:
+                yield from self._splits[name].sections(self._renamed(data))
+            else:
+                yield name, self._settled(name, data) if group == "machines" else self._renamed(data)
+
+    def _names(self, group: str, name: str) -> tuple[str, ...]:
+        return self._splits[name].names if group == "links" and name in self._splits else (name,)
+
+    def _host(self, name: str, data: Mapping[str, Any]) -> Table:
+        place = self._site.hosts[name]
+        kept = (*KEPT, *OF_HOSTS) if data.get("kind") == "host" else KEPT
+        settled = self._settled(name, data)
+        found = {"kind": "host", **({"ssh": place} if place else {})}
+        return _like(settled, found | {key: settled[key] for key in kept if key in settled})
+
+    def _settled(self, name: str, data: Mapping[str, Any]) -> Table:
+        """Return a machine with settings that name its interfaces as they are there."""
+        renamed = self._renamed(data)
+        if isinstance(settings := renamed.get("settings"), Mapping):
+            told = {self._setting(key, name): value for key, value in settings.items()}
+            renamed = _like(renamed, {**renamed, "settings": _like(settings, told)})
+        return renamed if isinstance(renamed, Table) else _like(renamed, renamed)
+
+    def _words(self, words: tuple[str, ...], machine: str | None = None) -> tuple[str, ...]:
+        if machine is not None and words[0] == "settings" and len(words) > 1:
+            return ("settings", self._setting(words[1], machine))
+        return tuple(self._ports.get(word, word) for word in words)
+
+    def _setting(self, key: str, machine: str) -> str:
+        """Return a setting's name with the interfaces of the site; a dot in one is written as a slash (sysctl(8))."""
+        names = {
+            PortRef(old).port.replace(".", "/"): PortRef(new).port.replace(".", "/")
+            for old, new in self._ports.items()
+            if old.startswith(f"{machine}.")
+        }
+        return ".".join(names.get(part, part) for part in key.split("."))
+
+    def _renamed(self, value: Any) -> Any:
+        """Return a value with the ports of the site in it, keys included."""
+        if isinstance(value, Mapping):
+            return _like(
+                value,
+                {self._ports.get(str(key), str(key)): self._renamed(part) for key, part in value.items()},
+                self._ports,
+            )
+        if isinstance(value, list):
+            items = Items([self._renamed(part) for part in value], line=getattr(value, "line", 0))
+            items.lines |= getattr(value, "lines", {})
+            items.texts |= getattr(value, "texts", {})
+            return items
+        return self._ports.get(value, value) if isinstance(value, str) else value
+
+
+def _path(target: Target) -> str:
+    section, words = target
+    group = () if section.group == "measure" else (section.group,)
+    return ".".join((*group, section.name, *words))
+
+
+def _like(table: Any, content: Mapping[str, Any], renamed: Mapping[str, str] | None = None) -> Table:
+    """Return content as a table that knows the lines of another one."""
+    made = Table(content, line=getattr(table, "line", 0))
+    made.lines |= {(renamed or {}).get(key, key): line for key, line in getattr(table, "lines", {}).items()}
+    made.texts |= getattr(table, "texts", {})
+    return made

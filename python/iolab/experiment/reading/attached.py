@@ -1,0 +1,357 @@
+"""Files that an experiment names: what they hold stands in the document in place of their names.
+
+They lie beside the experiment file or below its folder, and a run keeps copies of them, so that it can be resumed
+without the originals.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from iolab.experiment.model.files import FileBytes, FileText
+from iolab.experiment.reading.document import Items, Table, line_of
+from iolab.experiment.reading.problems import Problems
+from iolab.frozen import frozen
+
+RECORDING = "recording"
+
+KEYS = ("rate_trace", "delivery_trace", "jitter_samples", "job_file", RECORDING)
+"""Keys of the language whose value may be a file's name."""
+
+COPIES = "files"
+"""Where a run folder keeps them."""
+
+MOST_BYTES = 1 << 20
+"""Of one file."""
+
+MOST_RECORDED_BYTES = 64 << 20
+"""Of a recording, which is no text."""
+
+RECORDING_ALLOWED = "the name of a readable file of at most 64 MiB, in the experiment's folder or below it"
+
+ALLOWED = "the name of a readable file of at most 1 MiB of text, in the experiment's folder or below it"
+
+
+def attach(document: Any, folder: Path, problems: Problems) -> Mapping[str, bytes]:
+    """Put what files hold in the place of their names; return that by name."""
+    found: dict[str, FileText | FileBytes] = {}
+    contents: dict[str, bytes] = {}
+    for holder, key, recorded in list(_names(document)):
+        name = holder[key]
+        if name == "none":
+            continue
+        if name not in found:
+            read = _read(folder, name, MOST_RECORDED_BYTES if recorded else MOST_BYTES)
+            if isinstance(read, str):
+                allowed = RECORDING_ALLOWED if recorded else ALLOWED
+                problems.add(line_of(holder, key), f"reading the file {name}", read, allowed)
+                holder[key] = "none"
+                continue
+            contents[name] = read
+            text = None if recorded else read.decode("utf-8", "replace")
+            found[name] = FileBytes.of(name, read) if text is None else FileText.of(name, text)
+        holder[key] = found[name]
+    return contents
+
+
+def _names(value: Any) -> Iterator[tuple[Any, Any, bool]]:
+    """Yield where in the document a file's name stands: the mapping or list, the key, whether it is a recording's."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        path, _, last = str(key).rpartition(".")
+        if last not in KEYS:
+            yield from _names(item)
+        elif isinstance(item, str):
+            yield value, key, last == RECORDING
+        elif path and isinstance(item, dict | list):  # a factor: its levels
+            levels = item.items() if isinstance(item, dict) else enumerate(item)
+            named = (level for level, name in levels if isinstance(name, str))
+            yield from ((item, level, last == RECORDING) for level in named)
+
+
+def _read(folder: Path, name: str, most_bytes: int) -> bytes | str:
+    """Return what a file holds, or why it cannot be had."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not name.isprintable():
+        return "a path that leads out of the experiment's folder"
+    for place in (folder / path, folder / COPIES / path):
+        try:
+            if not place.exists():
+                continue
+            if not place.is_file():
+                return "not a file"
+            if place.stat().st_size > most_bytes:
+                return f"a file of {place.stat().st_size} bytes"
+            return place.read_bytes()
+        except OSError as error:
+            return error.strerror or str(error)
+    return "no such file"
+
+
+EACH = "[*]"
+
+MOST_COUNT = 1000
+"""Of one name: more are more than a kernel's bridge has ports for."""
+
+COUNT_ALLOWED = f"a whole number from 1 to {MOST_COUNT}"
+
+GROUPS = ("machines", "links", "volumes", "measure")
+
+World = dict[tuple[str, str], tuple[Any, int]]
+"""Group and name of every section, to its data and line, with each counted machine by itself."""
+
+
+class Named(Table):
+    """The levels of a factor that is no path, whatever its name looks like."""
+
+    __slots__ = ()
+
+
+@frozen
+class Written:
+    """The sections as the file has them."""
+
+    groups: Mapping[str, Table]
+    """Group to its mapping of names."""
+    counts: Mapping[str, int]
+    """Counted machine to its number in the base document."""
+
+
+def expand(document: Table, problems: Problems) -> None:
+    """Rewrite a document in which machines are counted; note what is wrong with the counts."""
+    lab = document.get("lab")
+    if not isinstance(lab, Table):
+        return
+    groups = {group: _table(lab, group) for group in GROUPS[:-1]} | {"measure": _table(document, "measure")}
+    counts = dict(_counts(groups["machines"], problems))
+    written = Written(groups, counts)
+    _check_factors(document.get("factors"), counts, problems)
+    if not counts or problems:
+        return
+    factors = _Factors(written)
+    base = factors.base
+    _check_names(base, written, problems)
+    document["factors"] = factors.rewritten(document.get("factors"))
+    for group, content in groups.items():
+        _fill(content, [(name, *given) for (of, name), given in base.items() if of == group])
+
+
+def _table(holder: Table, key: str) -> Table:
+    value = holder.get(key)
+    return value if isinstance(value, Table) else Table()
+
+
+def _counts(machines: Table, problems: Problems) -> Iterator[tuple[str, int]]:
+    """Yield the counted machines with their numbers."""
+    for name, data in machines.items():
+        if isinstance(data, Table) and "count" in data:
+            doing, line = f"reading lab.machines.{name}.count", line_of(data, "count", data.line)
+            if _is_count(data["count"]):
+                yield name, data["count"]
+            else:
+                problems.add(line, doing, data["count"], COUNT_ALLOWED)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_COUNT
+
+
+def _check_factors(content: object, counts: Mapping[str, int], problems: Problems) -> None:
+    """Note levels of a count that are no numbers, and counts of machines that have none to begin with."""
+    if not isinstance(content, Table):
+        return
+    for key, value in content.items():
+        name, line = _counted(key), line_of(content, key)
+        if not name:
+            _check_factors(value, counts, problems)
+            continue
+        if name not in counts:
+            advice = f"write count: 1 in lab.machines.{name}"
+            problems.add(line, f"reading {key}", name, "a machine with `count`", advice)
+        for _, level in _levels(value):
+            if not _is_count(level):
+                problems.add(line, f"reading {key}", level, COUNT_ALLOWED)
+
+
+def _counted(path: str) -> str:
+    """Return the machine whose count a path is; empty: it is another path."""
+    group, _, rest = path.partition(".")
+    name, _, key = rest.rpartition(".")
+    return name if group == "machines" and key == "count" else ""
+
+
+def _levels(value: object) -> Iterator[tuple[str, object]]:
+    """Yield label and value of each level of a path, or of the one value in a level."""
+    match value:
+        case Table():
+            yield from value.items()
+        case Items():
+            yield from ((str(one), one) for one in value)
+        case one:
+            yield str(one), one
+
+
+def _check_names(base: World, written: Written, problems: Problems) -> None:
+    """Note a counted machine whose name another has, and a `[*]` that stands for nothing."""
+    plain = set(written.groups["machines"]) - set(written.counts)
+    for name, count in written.counts.items():
+        for taken in sorted(plain & {f"{name}{number}" for number in range(1, count + 1)}):
+            line = line_of(written.groups["machines"], taken)
+            problems.add(line, "counting machines", taken, f"a name that no counted {name} has")
+    for (group, name), (data, line) in base.items():
+        left = next((text for text in (name, *_texts(data)) if EACH in text), None)
+        if left is not None:
+            known = ", ".join(f"{each}{EACH}" for each in written.counts)
+            allowed = f"{known} in a list, or in what a link named with {EACH} says"
+            problems.add(line, f"reading {group}.{name}", left, allowed)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    match data:
+        case str():
+            yield data
+        case Mapping():
+            for key, value in data.items():
+                yield str(key)
+                yield from _texts(value)
+        case list():
+            for value in data:
+                yield from _texts(value)
+
+
+def _world(written: Written, counts: Mapping[str, int]) -> World:
+    """Return every section, with so many of each counted machine."""
+    world: World = {}
+    for group, content in written.groups.items():
+        for name, data in content.items():
+            line = line_of(content, name)
+            if group == "machines" and name in written.counts:
+                plain = _copy(data, {key: value for key, value in data.items() if key != "count"})
+                copies = [(f"{name}{number}", _numbered(plain, number)) for number in _numbers(counts[name])]
+            elif group != "measure" and EACH in name and (count := _common(data, counts)):
+                copies = [
+                    (name.replace(EACH, str(number)), _numbered(data, number)) for number in _numbers(count)
+                ]
+            else:
+                copies = [(name, _listed(data, counts))]
+            world |= {(group, each): (value, line) for each, value in copies}
+    return world
+
+
+def _numbers(count: int) -> range:
+    return range(1, count + 1)
+
+
+def _common(data: Any, counts: Mapping[str, int]) -> int:
+    """Return how many `[*]` stand for in some data: the least of the counted machines it names; 0: it names none."""
+    texts = list(_texts(data))
+    return min(
+        (count for name, count in counts.items() if any(f"{name}{EACH}" in text for text in texts)), default=0
+    )
+
+
+def _numbered(data: Any, number: int) -> Any:
+    """Return data with a number for each `[*]`."""
+    match data:
+        case str():
+            return data.replace(EACH, str(number))
+        case Mapping():
+            return _copy(
+                data, {_numbered(key, number): _numbered(value, number) for key, value in data.items()}
+            )
+        case list():
+            return _copy(data, [_numbered(value, number) for value in data])
+        case _:
+            return data
+
+
+def _listed(data: Any, counts: Mapping[str, int]) -> Any:
+    """Return data in whose lists each item that names counted machines stands once for each."""
+    match data:
+        case Mapping():
+            return _copy(data, {key: _listed(value, counts) for key, value in data.items()})
+        case list():
+            found: list[Any] = []
+            for item in data:
+                count = _common(item, counts)
+                found += (
+                    [_numbered(item, number) for number in _numbers(count)]
+                    if count
+                    else [_listed(item, counts)]
+                )
+            return _copy(data, found)
+        case _:
+            return data
+
+
+def _copy(data: Any, content: Any) -> Any:
+    """Return content as data of the same sort, at the same lines."""
+    match data:
+        case Table():
+            table = Table(content, line=data.line)
+            table.lines = {key: line_of(data, key, data.line) for key in content}
+            table.texts = {key: text for key, text in data.texts.items() if key in content}
+            return table
+        case Items():
+            items = Items(content, line=data.line)
+            items.texts = dict(data.texts) if len(content) == len(data) else {}
+            return items
+        case _:
+            return content
+
+
+def _fill(content: Table, sections: list[tuple[str, Any, int]]) -> None:
+    content.clear()
+    content.lines.clear()
+    for name, data, line in sections:
+        content[name] = data
+        content.lines[name] = line
+
+
+class _Factors:
+    """Rewrites levels of counts as what they set."""
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+        self.base = _world(written, written.counts)
+        """What there is without a level."""
+
+    def rewritten(self, content: Any) -> Any:
+        """Return factors, or the levels of one, with the counts in them replaced."""
+        if not isinstance(content, Table):
+            return content
+        found = Table(line=content.line)
+        found.texts = dict(content.texts)
+        for key, value in content.items():
+            line = line_of(content, key, content.line)
+            name = _counted(key)
+            if not name:
+                new = {key: self.rewritten(value)}
+            elif isinstance(value, Table | Items):
+                levels = Named(line=line)
+                for label, count in _levels(value):
+                    levels[label] = self._sets(name, count, line)
+                    levels.lines[label] = line
+                new = {key: levels}
+            else:
+                new = self._sets(name, value, line)
+            for path, given in new.items():
+                found[path] = given
+                found.lines[path] = line
+        return found
+
+    def _sets(self, name: str, count: Any, line: int) -> Table:
+        """Return what differs from the base where a machine has another count."""
+        world = _world(self._written, {**self._written.counts, name: count})
+        sets = Table(line=line)
+        for group, each in {**self.base, **world}:
+            path = each if group == "measure" else f"{group}.{each}"
+            before, now = (there.get((group, each), (None, 0))[0] for there in (self.base, world))
+            if now is None:
+                sets[path] = "none"
+            elif before is None:
+                sets[path] = now
+            elif now != before:
+                sets |= {f"{path}.{key}": now[key] for key in now if now[key] != before[key]}
+        sets.lines = dict.fromkeys(sets, line)
+        return sets

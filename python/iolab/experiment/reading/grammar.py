@@ -1,0 +1,296 @@
+"""What may be written where, read off the pydantic models: the places a dotted path can name, and words for messages.
+
+The models are the only statement of the language; nothing here knows a key, or a kind of measure, by name.
+"""
+
+import ast
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from iolab.experiment.model.instruments import Registered
+from iolab.experiment.model.links import ADDRESS_ALLOWED, Address, Link, Volume
+from iolab.experiment.model.machines import Host, Netns, Vm
+from iolab.experiment.model.quantities import PortRef, Quantity
+from iolab.frozen import frozen
+from iolab.registry.registry import measure_kinds
+
+
+@cache
+def models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
+    """Return group of sections to kind to model; links and volumes have one kind.
+
+    Raises:
+        UnsupportedError: a kind of measure of another package cannot be loaded.
+    """
+    return {
+        "machines": {"host": Host, "netns": Netns, "vm": Vm},
+        "links": {"": Link},
+        "volumes": {"": Volume},
+        "measure": {name: kind.model for name, kind in measure_kinds().items()},
+    }
+
+
+@cache
+def described_models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
+    """Return `models`, each field with its docstring as its description.
+
+    Pydantic's use_attribute_docstrings would read the sources of all models at every start, whether or not a schema
+    is wanted.
+
+    Raises:
+        UnsupportedError: a kind of measure of another package cannot be loaded.
+    """
+    tops = [model for group in models().values() for model in group.values()]
+    for model in dict.fromkeys(
+        [*(part for top in tops for part in reversed(list(models_within(top)))), *tops]
+    ):
+        _describe_fields(model)
+    for model in tops:
+        model.model_rebuild(force=True)
+    return models()
+
+
+def _describe_fields(model: type[BaseModel]) -> None:
+    for base in reversed(model.__mro__):
+        if base is BaseModel or not issubclass(base, BaseModel):
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, text in itertools.pairwise(tree.body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                    value=ast.Constant(value=str() as words)
+                ):
+                    if name in model.model_fields:
+                        model.model_fields[name].description = inspect.cleandoc(words)
+    model.model_rebuild(force=True)
+
+
+@frozen
+class Lost:
+    """A path that leads nowhere."""
+
+    depth: int
+    """Index of the word that no key fits."""
+    word: str
+    """That word."""
+    known: tuple[str, ...]
+    """What could stand in its place."""
+
+
+@cache
+def keys(model: type[BaseModel]) -> Mapping[str, Any]:
+    """Return a model's keys as written in the file, each with its annotation."""
+    return {info.alias or name: info.rebuild_annotation() for name, info in model.model_fields.items()}
+
+
+def members(annotation: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yield the alternatives of an annotation, without None, each with the metadata that holds for it."""
+    if get_origin(annotation) is Annotated:
+        inner, *marks = get_args(annotation)
+        inner = next((mark.choices() for mark in marks if isinstance(mark, Registered)), inner)
+        metadata = [
+            part for mark in marks for part in (mark.metadata if isinstance(mark, FieldInfo) else [mark])
+        ]
+        for member, closer in members(inner):
+            yield member, (*closer, *metadata)
+    elif get_origin(annotation) in (Union, UnionType):
+        for option in get_args(annotation):
+            yield from members(option)
+    elif annotation is not NoneType and annotation is not None:
+        yield annotation, ()
+
+
+def locate(annotation: Any, words: tuple[str, ...], depth: int = 0) -> tuple[str, ...] | Lost:
+    """Return the keys that lead from a place to the one named by `words`, or where they get lost.
+
+    A mapping of single values (settings, addresses) takes all words left as one key, since such keys hold dots. In one
+    of models a key with dots (machine.port) is as long as it must be for the rest to name a place.
+    """
+    if not words:
+        return ()
+    lost = [Lost(depth, words[0], ())]
+    for member, _ in members(annotation):
+        found = _locate_in(member, words, depth)
+        if not isinstance(found, Lost):
+            return found
+        lost.append(found)
+    furthest = max(place.depth for place in lost)
+    known = dict.fromkeys(word for place in lost if place.depth == furthest for word in place.known)
+    word = next(place.word for place in lost if place.depth == furthest)
+    return Lost(furthest, word, tuple(known))
+
+
+def _locate_in(member: Any, words: tuple[str, ...], depth: int) -> tuple[str, ...] | Lost:
+    first, rest = words[0], words[1:]
+    if isinstance(member, type) and issubclass(member, BaseModel):
+        known = keys(member)
+        options = list(known.values()) if first == "*" else [known[first]] if first in known else []
+        lost = Lost(depth, first, tuple(known))
+    elif get_origin(member) is dict:
+        value = get_args(member)[1]
+        if all(_is_single(option) for option, _ in members(value)) and first != "*":
+            return (".".join(words),)
+        return _locate_below_key(get_args(member)[0], value, words, depth)
+    elif get_origin(member) is tuple:
+        counts = first == "*" or (first.isascii() and first.isdigit() and len(first) < 6)
+        options, lost = ([get_args(member)[0]] if counts else []), Lost(depth, first, ("0", "1", "*"))
+    else:
+        return Lost(depth, first, ())
+    for option in options:
+        found = locate(option, rest, depth + 1)
+        if not isinstance(found, Lost):
+            return (first, *found)
+        lost = max(lost, found, key=lambda place: place.depth)
+    return lost
+
+
+def _locate_below_key(key: Any, value: Any, words: tuple[str, ...], depth: int) -> tuple[str, ...] | Lost:
+    """Return the keys from a mapping of models on, whose own key may be several words: those of a port are."""
+    least = 2 if key is PortRef and words[0] != "*" else 1
+    lost = Lost(depth, words[0], ())
+    for count in range(least, len(words) + 1):
+        rest = words[count:]
+        if not rest and count > least and not (key is PortRef and words[-1].isdecimal()):
+            break  # a mistake in the last word, not a longer key; interfaces of VLANs alone end in a number
+        found = locate(value, rest, depth + count)
+        if not isinstance(found, Lost):
+            return (".".join(words[:count]), *found)
+        lost = max(lost, found, key=lambda place: place.depth)
+    return lost
+
+
+def _is_single(member: Any) -> bool:
+    return get_origin(member) is Literal or (
+        isinstance(member, type) and not issubclass(member, BaseModel) and get_origin(member) is None
+    )
+
+
+def annotation_at(annotation: Any, place: tuple[str | int, ...]) -> Any:
+    """Return the annotation of a place in data, or None where the models know no such place."""
+    if not place:
+        return annotation
+    for member, _ in members(annotation):
+        inner = None
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            inner = keys(member).get(str(place[0]))
+        elif get_origin(member) is dict:
+            inner = get_args(member)[1]
+        elif get_origin(member) is tuple:
+            inner = get_args(member)[0]
+        found = annotation_at(inner, place[1:]) if inner is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def allowed(annotation: Any) -> str:
+    """Return in words what may be written at a place."""
+    options = list(dict.fromkeys(_in_words(member, metadata) for member, metadata in members(annotation)))
+    if _takes_none(annotation) and "none" not in options:
+        options.append("none")
+    return " or ".join(option for option in options if option) or "nothing"
+
+
+def choices(annotation: Any) -> tuple[str, ...]:
+    """Return the words of a closed set that may stand at a place; empty where it is open."""
+    words = [
+        word
+        for member, _ in members(annotation)
+        if get_origin(member) is Literal
+        for word in get_args(member)
+    ]
+    return tuple(map(str, words)) + (("none",) if words and _takes_none(annotation) else ())
+
+
+def _takes_none(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _takes_none(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_takes_none(option) for option in get_args(annotation))
+    return annotation is NoneType or annotation is None
+
+
+def _in_words(member: Any, metadata: tuple[Any, ...]) -> str:
+    for mark in metadata:
+        if isinstance(mark, Quantity):
+            return mark.allowed
+    if member is str and any(mark in metadata for mark in get_args(Address)[1:]):
+        return ADDRESS_ALLOWED
+    if member in _PLAIN:
+        return _PLAIN[member] + _bounds(metadata)
+    if isinstance(member, type) and issubclass(member, BaseModel):
+        return f"a mapping with the keys {', '.join(keys(member))}"
+    match get_origin(member):
+        case origin if origin is Literal:
+            return ", ".join(map(str, get_args(member)))
+        case origin if origin is tuple:
+            least = next((mark.min_length for mark in metadata if isinstance(mark, MinLen)), 0)
+            return f"a list of{f' {least} or more' if least else ''}: {allowed(get_args(member)[0])}"
+        case _:
+            return f"a mapping of names to {allowed(get_args(member)[1])}"
+
+
+_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text", PortRef: "text"}
+
+
+def _bounds(metadata: tuple[Any, ...]) -> str:
+    low = high = None
+    for mark in metadata:
+        low = mark.ge if isinstance(mark, Ge) else f"more than {mark.gt}" if isinstance(mark, Gt) else low
+        high = mark.le if isinstance(mark, Le) else f"less than {mark.lt}" if isinstance(mark, Lt) else high
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    return f", {low} or more" if low is not None else f", at most {high}" if high is not None else ""
+
+
+def models_within(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield the models within a model, outer ones first."""
+    for annotation in keys(model).values():
+        for part in models_in(annotation):
+            yield part
+            yield from models_within(part)
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that an annotation names."""
+    for member, _ in members(annotation):
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            yield member
+        elif get_origin(member) in (tuple, dict):
+            for inner in get_args(member):
+                if inner is not Ellipsis:
+                    yield from models_in(inner)
+
+
+def quantity(annotation: Any) -> Quantity | None:
+    """Return the quantity that an annotation, or the items of its list, stands for."""
+    for member, metadata in members(annotation):
+        if get_origin(member) is tuple:
+            return quantity(get_args(member)[0])
+        for mark in metadata:
+            if isinstance(mark, Quantity):
+                return mark
+    return None
+
+
+def default(info: FieldInfo) -> Any:
+    """Return what holds where a key is absent, as it would be written; None where that is nothing."""
+    if info.is_required():
+        return None
+    value = info.get_default(call_default_factory=True, validated_data={})
+    if value is None or value in ((), {}) or isinstance(value, BaseModel):
+        return None
+    unit = quantity(info.rebuild_annotation())
+    if unit is None:
+        return value
+    return [unit.write(item) for item in value] if isinstance(value, tuple) else unit.write(value)

@@ -1,0 +1,167 @@
+"""Keys of an experiment file by their old names, renamed before anything else reads them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from iolab.aliases import ANY, Alias, Sort, aliases, give_notice
+from iolab.experiment.reading.document import Items, Table, line_of
+from iolab.experiment.reading.problems import Problems
+
+LAB, MEASURE, FACTORS = "lab", "measure", "factors"
+"""Keys of the document below which keys are renamed."""
+
+GROUPS = ("machines", "links", "volumes")
+
+
+def rename_keys(document: Table, problems: Problems, *, stored: bool) -> None:
+    """Give the keys of a document their names of today; of a `stored` one without a notice, and for ever."""
+    if next(aliases(Sort.YAML_KEY), None) is None:
+        return
+    renaming = _Renaming(document, problems, stored=stored)
+    for key in (LAB, MEASURE):
+        renaming.below(document.get(key), (key,))
+    renaming.factors(document.get(FACTORS))
+
+
+def with_new_words(path: str) -> Iterator[str]:
+    """Yield what a path of a factor may be today: tcp.OLD is tcp.NEW. The factor keeps the name that it was given."""
+    words = path.split(".")
+    place = (LAB, *words) if words[0] in GROUPS else (MEASURE, *words)
+    for row in aliases(Sort.YAML_KEY):
+        pattern = (*row.within.split("."), row.old)
+        if len(place) >= len(pattern) and _fits(place[: len(pattern)], pattern):
+            at = len(pattern) - 2  # in the path, which has no first word of the document
+            yield ".".join((*words[:at], row.new, *words[at + 1 :]))
+
+
+class _Renaming:
+    """One document."""
+
+    def __init__(self, document: Table, problems: Problems, *, stored: bool) -> None:
+        self._document = document
+        self._problems = problems
+        self._stored = stored
+
+    def below(self, node: object, place: tuple[str, ...]) -> None:
+        """Rename the keys of all mappings at a place and below it."""
+        if isinstance(node, Items):
+            for item in node:
+                self.below(item, place)
+        if not isinstance(node, Table):
+            return
+        for row in aliases(Sort.YAML_KEY):
+            fits = _fits(place, row.within.split(".")) and row.kind in ("", node.get("kind"))
+            if fits and row.old in node:
+                self._rename(node, row)
+        for key, value in node.items():
+            self.below(value, (*place, key))
+
+    def factors(self, node: object) -> None:
+        """Rename the keys of the values that levels set, wherever in the factors a path names their place."""
+        if not isinstance(node, Table):
+            return
+        for key, value in node.items():
+            words = key.split(".")
+            place = (LAB, *words) if words[0] in GROUPS else (MEASURE, *words)
+            self._path(place, line_of(node, key))
+            for level in _levels(value):
+                self.below(level, place)
+                self.below(level.get("value") if isinstance(level, Table) else None, place)
+                self.factors(level)
+
+    def _path(self, place: tuple[str, ...], line: int) -> None:
+        """Say that a path has an old name; one that is no longer accepted is a problem."""
+        for row in aliases(Sort.YAML_KEY):
+            pattern = (*row.within.split("."), row.old)
+            kinds = ("", self._kind_at(place))
+            fits = _fits(place[: len(pattern)], pattern) and (row.kind in kinds or ANY in kinds)
+            if self._stored or not fits:
+                continue
+            if row.accepted:
+                give_notice(row, f"{self._problems.source}:{line}")
+            else:
+                self._refuse(row, line)
+
+    def _kind_at(self, place: tuple[str, ...]) -> object:
+        """Return the kind of the machine or measure in which a place is; ANY where it is in several."""
+        node: object = self._document
+        for word in place[: 2 if place[0] == MEASURE else 3]:
+            if word == ANY:
+                return ANY
+            node = node.get(word) if isinstance(node, Table) else None
+        return node.get("kind") if isinstance(node, Table) else None
+
+    def _refuse(self, row: Alias, line: int) -> None:
+        advice = f"it was renamed in iolab {row.since}"
+        self._problems.add(line, "reading a key", f"the key '{row.old}'", f"the key '{row.new}'", advice)
+
+    def _rename(self, node: Table, row: Alias) -> None:
+        line = line_of(node, row.old)
+        if row.new in node:
+            allowed = f"the key '{row.new}' alone"
+            self._problems.add(line, "reading a key", f"the keys '{row.old}' and '{row.new}'", allowed)
+            return
+        if not (self._stored or row.accepted):
+            self._refuse(row, line)
+            return
+        if not self._stored:
+            give_notice(row, f"{self._problems.source}:{line}")
+        content = dict(node)
+        node.clear()
+        node.update({row.new if key == row.old else key: value for key, value in content.items()})
+        node.lines[row.new] = line
+        if row.old in node.texts:
+            node.texts[row.new] = node.texts[row.old]
+
+
+def _levels(value: object) -> Sequence[object]:
+    """Return the values of levels: of a list its items, of a mapping of labels what is at each."""
+    if isinstance(value, Items):
+        return list(value)
+    return list(value.values()) if isinstance(value, Mapping) else []
+
+
+def _fits(place: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a place is what a pattern says; a `*` that a path itself has stands for any name, too."""
+    return len(place) == len(pattern) and all(
+        want in (ANY, word) or word == ANY for word, want in zip(place, pattern, strict=True)
+    )
+
+
+_TOP = {
+    "repeat": "blocks",
+    "repeats": "blocks",
+    "repetitions": "blocks",
+    "iterations": "blocks",
+    "runs": "blocks",
+    "name": "title",
+    "description": "title",
+    "tests": "measure",
+    "parameters": "factors",
+    "variables": "factors",
+    "exclude": "except",
+}
+
+_INSTEAD = {
+    "top": {word: f"write '{right}' for it" for word, right in _TOP.items()},
+    "links": {
+        **{word: f"write wire: {{{word}: ...}}" for word in ("delay", "loss", "corrupt", "duplicate")},
+        "rate": "write shape: {at: MACHINE.PORT, qdisc: htb, rate: ...}",
+        "bandwidth": "write shape: {at: MACHINE.PORT, qdisc: htb, rate: ...}",
+    },
+    "machines.kind": {
+        **dict.fromkeys(
+            ("docker", "container", "namespace", "lxc"), "write netns, which is a network namespace"
+        ),
+        **dict.fromkeys(("qemu", "kvm", "guest"), "write vm, and engine: qemu"),
+        **dict.fromkeys(("ssh", "server", "machine"), "write host, and ssh: user@name"),
+    },
+    "measure.kind": dict.fromkeys(
+        ("iperf", "iperf3", "netperf", "tcp", "udp"), "write stream, and protocol: tcp or udp"
+    )
+    | {"fio": "write disk"},
+}
+
+
+def instead(place: str, word: object) -> str:
+    """Return what to write for another tool's word at a place of the document, or nothing."""
+    return _INSTEAD.get(place, {}).get(str(word), "")

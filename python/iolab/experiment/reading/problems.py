@@ -1,0 +1,182 @@
+"""Collect everything that is wrong with an experiment file, each with its line, and name the nearest valid word."""
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from difflib import get_close_matches
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.tokens import ScalarToken
+
+from iolab.errors import InputError, Problem
+
+SHOWN = 100
+"""Problems told at once; a file with more has one cause that repeats."""
+
+
+class Problems:
+    """The problems of one file, in the order of their lines, none twice."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        """The file's name, as the user sees it."""
+        self._found: dict[Problem, int] = {}
+
+    def add(self, line: int, doing: str, seen: object, allowed: str, advice: str = "") -> None:
+        """Note one problem; `doing` names the place in the document. What has no line is said of the first."""
+        where = f"{self.source}:{line or 1}"
+        self._found.setdefault(Problem(where, doing, show(seen), allowed, advice), line)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def error(self) -> InputError:
+        """Return the exception that tells them all."""
+        ordered = sorted(self._found, key=lambda problem: self._found[problem])
+        if len(ordered) > SHOWN:
+            left = len(ordered) - SHOWN
+            more = Problem(
+                f"{self.source}:1",
+                "reading the file",
+                f"{left} more problems",
+                "none",
+                "mend the first ones and check again",
+            )
+            ordered = [*ordered[:SHOWN], more]
+        return InputError(ordered)
+
+    def stop_if_any(self) -> None:
+        """Raise `InputError` when something was found."""
+        if self:
+            raise self.error()
+
+
+def show(value: object) -> str:
+    """Return a value as short text, as the user wrote it (flow style); never longer than a line."""
+    text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in compact(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def compact(value: object, budget: int = 200) -> str:
+    """Return a value in YAML's flow style, on one line; cut off after about `budget` characters."""
+    if isinstance(value, dict):
+        return (
+            "{"
+            + _joined((f"{key}: {compact(item, budget // 2)}" for key, item in value.items()), budget)
+            + "}"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + _joined((compact(item, budget // 2) for item in value), budget) + "]"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return "a very long number"
+    text = str(value)
+    return text if len(text) <= budget else f"{text[:budget]}..."
+
+
+def _joined(parts: Iterable[str], budget: int) -> str:
+    taken: list[str] = []
+    for part in parts:
+        if budget <= 0:
+            taken.append("...")
+            break
+        taken.append(part)
+        budget -= len(part) + 2
+    return ", ".join(taken)
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return "did you mean 'x'?" for the nearest known word, or nothing."""
+    text = str(word)[:80]
+    known = list(known)
+    folded = {item.lower().replace("_", "-"): item for item in known}
+    near = get_close_matches(text.lower().replace("_", "-"), folded, n=1, cutoff=0.6)
+    return f"did you mean '{folded[near[0]]}'?" if near else ""
+
+
+def listed(words: Iterable[str], most: int = 40) -> str:
+    """Return words as a comma-separated list for `allowed`."""
+    words = list(words)
+    text = ", ".join(words[:most]) if words else "none is written"
+    return f"{text}, ... ({len(words)} in all)" if len(words) > most else text
+
+
+RESERVED = frozenset({"machines", "links", "volumes", "measure", "factors", "lab", "value", "none", "all"})
+"""Names that mean something else where a machine, link, volume or measure is named."""
+
+PORT_ALLOWED = "machine.port, the port an interface name of at most 15 letters, digits, - and _ (e.g. eth0)"
+
+_SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,14}", re.ASCII)
+
+_LONG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
+
+_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
+
+
+def is_port(name: str) -> bool:
+    """Tell whether the kernel takes this as an interface's name (IFNAMSIZ: 15 characters)."""
+    return _PORT.fullmatch(name) is not None
+
+
+def name_problem(name: str, *, short: bool) -> str:
+    """Return what a name must be where it is not; `short` names become parts of interface names."""
+    if not (_SHORT if short else _LONG).fullmatch(name):
+        text = f"letters, digits, - and _, beginning with a letter or digit, at most {15 if short else 40}"
+        return text + (" (it names an interface)" if short else "")
+    return f"a name other than {', '.join(sorted(RESERVED))}" if name in RESERVED else ""
+
+
+def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
+    """Note what keeps a text from being read as YAML, at its line, with advice."""
+    if not isinstance(error, MarkedYAMLError):
+        problems.add(1, "reading YAML", str(error).splitlines()[0][:200], "YAML 1.2")
+        return
+    said = " ".join(str(part) for part in (error.context, error.problem) if part)
+    mark = error.problem_mark or error.context_mark
+    line = mark.line + 1 if mark else 1
+    opened = _quote_opened(error, text, line)
+    line = opened or line
+    rows = text.splitlines()
+    row = rows[line - 1] if line <= len(rows) else ""
+    seen = row.strip()[:60] or "the end of the file"
+    if opened:
+        advice = "a quote that is opened in this line is not closed in it: close it"
+    else:
+        advice = "indent with spaces, not tabs" if "\t" in row else _syntax_advice(said)
+    problems.add(line, f"reading YAML ({said[:160]})", seen, "YAML 1.2", advice)
+
+
+def _quote_opened(error: MarkedYAMLError, text: str, line: int) -> int | None:
+    """Return the line of the quote that is not closed before `line`, where that is why the text cannot be read."""
+    ended = "unexpected end of stream" in str(error.problem) or "document separator" in str(error.problem)
+    if "quoted scalar" in str(error.context) and ended and error.context_mark:
+        return int(error.context_mark.line) + 1
+    # The quote may have been closed by the one that was to open the next text.
+    reader = YAML(typ="safe", pure=True)
+    with suppress(YAMLError):
+        for token in reader.scan(text):
+            last = token.end_mark.line + 1
+            if last > line:
+                break
+            if isinstance(token, ScalarToken) and token.style and token.style in "'\"" and last == line:
+                first = int(token.start_mark.line) + 1
+                if first < last:
+                    return first
+    return None
+
+
+def _syntax_advice(said: str) -> str:
+    if "mapping values are not allowed" in said:
+        return "quote text that holds ': ', and check the indentation"
+    if "could not find expected ':'" in said or "expected ',' or" in said:
+        return "a bracket, a brace, a comma or a colon is missing before here"
+    if "alias" in said or "anchor" in said:
+        return "quote text that begins with * or &"
+    return "check quotes, brackets and indentation"

@@ -1,0 +1,219 @@
+"""One section of an experiment (a machine, a link, a volume or a measure): plain data to its model, or its problems."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.quantities import STORED
+from iolab.experiment.reading.document import line_of
+from iolab.experiment.reading.grammar import allowed, annotation_at, choices, keys, members, models
+from iolab.experiment.reading.old_keys import instead
+from iolab.experiment.reading.problems import Problems, did_you_mean, listed
+from iolab.registry.guard import place_of
+from iolab.registry.registry import instrument_kinds, package_behind
+from iolab.units import UnitError
+
+MISSING = object()
+"""Stands for a value that is not there."""
+
+
+def tables(tree: Mapping[str, Any]) -> dict[Section, Any]:
+    """Return the sections of a base document, in the order written."""
+    lab = tree.get("lab") or {}
+    groups = {group: lab.get(group) or {} for group in ("machines", "links", "volumes")} | {
+        "measure": tree.get("measure") or {}
+    }
+    return {Section(group, name): data for group, content in groups.items() for name, data in content.items()}
+
+
+def model_of(section: Section, data: object) -> type[BaseModel] | None:
+    """Return the model that a section's data must fit; None while its kind is missing or unknown."""
+    kinds = models()[section.group]
+    if "" in kinds:
+        return kinds[""]
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    return kinds.get(kind) if isinstance(kind, str) else None
+
+
+def validated(section: Section, data: object, *, stored: bool) -> BaseModel | None:
+    """Return the model of a section's data; None when something is wrong with it. `stored`: it is that of a run."""
+    model = model_of(section, data)
+    if model is None:
+        return None
+    try:
+        return model.model_validate(data, by_alias=True, by_name=False, context={STORED: stored})
+    except ValidationError:
+        return None
+    except Exception as error:
+        if package_behind(error) is None:
+            raise
+        return None  # `check` says so
+
+
+def check(
+    section: Section,
+    data: object,
+    line: int,
+    problems: Problems,
+    *,
+    stored: bool,
+    partial: bool = False,
+) -> BaseModel | None:
+    """Return the model of a section's data, or note what is wrong; `partial` does not mind absent keys."""
+    if not isinstance(data, Mapping):
+        what = (
+            "a mapping, e.g. {kind: " + next(iter(models()[section.group])) + "}"
+            if section.group in ("machines", "measure")
+            else "a mapping"
+        )
+        problems.add(line, f"reading {section.place}", data, what)
+        return None
+    model = model_of(section, data)
+    if model is None:
+        _note_kind(section, data, line, problems, partial=partial)
+        return None
+    try:
+        return model.model_validate(data, by_alias=True, by_name=False, context={STORED: stored})
+    except ValidationError as error:
+        details: dict[tuple[str | int, ...], ErrorDetails] = {}
+        for detail in error.errors(include_url=False):
+            details.setdefault(_place(data, detail), detail)
+        for place, detail in details.items():
+            inner = any(other[: len(place)] == place for other in details if other != place)
+            if not inner and not (partial and detail["type"] == "missing"):
+                _note(section, model, data, place, detail, line, problems)
+        return None
+    except Exception as error:
+        package = package_behind(error)
+        if package is None:
+            raise
+        seen = f"{type(error).__name__} at {place_of(error)}: {error}"
+        allowed_of_model = f"a model of the kind {data['kind']!r} that raises nothing but ValueError"
+        advice = f"mend or update {package}, or uninstall it"
+        problems.add(line, f"reading {section.place}", seen, allowed_of_model, advice)
+        return None
+
+
+def _note_kind(
+    section: Section, data: Mapping[str, Any], line: int, problems: Problems, *, partial: bool
+) -> None:
+    kinds = tuple(models()[section.group])
+    if "kind" in data:
+        at = line_of(data, "kind", line)
+        problems.add(
+            at,
+            f"reading {section.place}.kind",
+            data["kind"],
+            listed(kinds),
+            instead(f"{section.group}.kind", data["kind"]) or did_you_mean(data["kind"], kinds),
+        )
+        return
+    if not partial:
+        near = next((word for word in map(str, data) if did_you_mean(word, ["kind"])), None)
+        advice = (
+            f"is '{near}' meant to be 'kind'?"
+            if near
+            else "add kind: " + kinds[-1 if section.group == "machines" else 0]
+        )
+        problems.add(
+            line_of(data, None, line), f"reading {section.place}", "no kind", f"kind: {listed(kinds)}", advice
+        )
+
+
+def _place(data: Any, detail: ErrorDetails) -> tuple[str | int, ...]:
+    """Return where in the data an error is: pydantic's location without the names of union members."""
+    place: list[str | int] = []
+    for word in detail["loc"]:
+        inner = _inside(data, word)
+        if inner is not MISSING:
+            data = inner
+            place.append(word)
+    if detail["type"] == "missing":
+        place.append(detail["loc"][-1])
+    return tuple(place)
+
+
+def _inside(data: object, word: str | int) -> Any:
+    if isinstance(data, Mapping):
+        return data.get(word, MISSING)
+    if isinstance(data, list) and isinstance(word, int) and word < len(data):
+        return data[word]
+    return MISSING
+
+
+def _note(
+    section: Section,
+    model: type[BaseModel],
+    data: object,
+    place: tuple[str | int, ...],
+    detail: ErrorDetails,
+    line: int,
+    problems: Problems,
+) -> None:
+    outer: Any = data
+    for word in place[:-1]:
+        line = line_of(outer, word, line)
+        outer = outer[word]
+    last = place[-1] if place else None
+    line = line_of(outer, last, line)
+    doing = "reading " + ".".join(map(str, (section.place, *place)))
+    if detail["type"] == "missing":
+        within = annotation_at(model, place)
+        problems.add(
+            line,
+            doing,
+            f"no {last}",
+            allowed(within) if within is not None else f"a value for {last}",
+            f"add {last}: ...",
+        )
+        return
+    if detail["type"] == "extra_forbidden":
+        known = _siblings(model, place, outer)
+        of_group = instead(section.group, last) if len(place) == 1 else ""
+        near = of_group or did_you_mean(last, known)
+        problems.add(line, doing, f"the key '{last}'", f"the keys {listed(known)}", near)
+        return
+    seen = outer[last] if last is not None else data
+    if detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        _note_instrument(seen, line, doing, problems)
+        return
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, UnitError):
+        problems.add(line, doing, seen, cause.allowed, cause.advice)
+        return
+    if cause is not None and str(cause):  # the word of a validator of another package
+        problems.add(line, doing, seen, str(cause))
+        return
+    annotation = annotation_at(model, place)
+    words = choices(annotation)
+    advice = did_you_mean(seen, words) if isinstance(seen, str) else ""
+    if isinstance(seen, bool) and "on" in words:
+        advice = f"did you mean '{'on' if seen else 'off'}'?"
+    problems.add(line, doing, seen, allowed(annotation), advice)
+
+
+def _note_instrument(seen: object, line: int, doing: str, problems: Problems) -> None:
+    """Note an instrument whose kind is missing or unknown."""
+    kinds = tuple(instrument_kinds())
+    if isinstance(seen, Mapping) and "kind" not in seen:
+        problems.add(line_of(seen, None, line), doing, "no kind", f"kind: {listed(kinds)}", "add kind: ...")
+        return
+    if isinstance(seen, Mapping):
+        line, doing, seen = line_of(seen, "kind", line), f"{doing}.kind", seen["kind"]
+    problems.add(line, doing, seen, listed(kinds), did_you_mean(seen, kinds))
+
+
+def _siblings(
+    model: type[BaseModel], place: tuple[str | int, ...], outer: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return the keys that may stand at a place; those of the kind that is written there, where kinds differ."""
+    found = [
+        keys(member)
+        for member, _ in members(annotation_at(model, place[:-1]))
+        if isinstance(member, type) and issubclass(member, BaseModel)
+    ]
+    of_kind = [each for each in found if "kind" in each and outer.get("kind") in choices(each["kind"])]
+    return tuple(dict.fromkeys(key for each in of_kind or found for key in each))

@@ -1,0 +1,1 @@
+"""Names of one section in another: that they lead somewhere, in every cell."""

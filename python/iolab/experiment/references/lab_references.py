@@ -1,0 +1,175 @@
+"""Names by which parts of a lab refer to each other: machines to their parents, links to ports, shapes to addresses."""
+
+from collections import Counter
+
+from iolab.experiment.experiment import Section
+from iolab.experiment.model.impairments import Impairments
+from iolab.experiment.model.links import Link, Wire
+from iolab.experiment.model.machines import Machine, Netns, Ready
+from iolab.experiment.reading.problems import PORT_ALLOWED, is_port, listed
+from iolab.experiment.references.link_references import check_over, check_shape
+from iolab.experiment.references.view import Place, View
+
+
+def check_lab(view: View) -> None:
+    """Note every name in a lab that leads nowhere, and what it says twice."""
+    _check_machines(view)
+    _check_tree(view)
+    for name, volume in view.lab.volumes.items():
+        if volume.on is not None and volume.on not in view.lab.machines:
+            view.add(Section("volumes", name), ("on",), volume.on, view.lab.machines, "a machine")
+    _check_ends(view)
+    for name, link in view.lab.links.items():
+        section = Section("links", name)
+        for port in link.addresses:
+            if port not in link.ends:
+                view.add(section, ("addresses", port), port, link.ends, "an end of this link")
+        _check_join(view, section, link)
+        check_over(view, section, link)
+        if link.shape is not None:
+            check_shape(view, section, link, link.shape)
+        if link.wire is not None:
+            _check_wire(view, section, link, link.wire)
+    _check_addresses(view)
+
+
+def _check_machines(view: View) -> None:
+    for name, machine in view.lab.machines.items():
+        section = Section("machines", name)
+        if machine.kind != "host" and machine.count is not None:
+            advice = f"write count in lab.machines of the file, and vary machines.{name}.count"
+            view.say(section, ("count",), "count in a level", "no count here", advice)
+        if machine.on is not None and machine.on not in view.lab.machines:
+            view.add(section, ("on",), machine.on, view.lab.machines, "a machine")
+        for index, disk in enumerate(machine.disks):
+            if disk.volume not in view.lab.volumes:
+                view.add(section, ("disks", index, "volume"), disk.volume, view.lab.volumes, "a volume")
+        check_standing(view, section, machine)
+        if machine.kind == "netns" and machine.device is not None:
+            _check_device(view, section, machine, machine.device)
+
+
+def _check_device(view: View, section: Section, machine: Netns, device: Impairments) -> None:
+    if machine.forward != "xdp":
+        view.say(section, ("device",), f"a device with forward: {machine.forward}", "forward: xdp")
+    _check_impairments(view, section, "device", device)
+
+
+def _check_impairments(view: View, section: Section, place: str, impairments: Impairments) -> None:
+    for key, seen, allowed in impairments.problems():
+        view.say(section, (place, key), seen, allowed)
+
+
+def _check_join(view: View, section: Section, link: Link) -> None:
+    modes = MODES.get(link.join or "", ())
+    if link.mode is not None and link.mode not in modes:
+        allowed = (
+            f"join: {link.join} with mode: {listed(modes)}" if modes else "mode with join: macvlan or ipvlan"
+        )
+        view.say(section, ("mode",), f"mode: {link.mode}", allowed)
+    if link.path is not None and not link.cable:
+        allowed = "`path` on a cable; of an emulated path `wire` has rate and delay"
+        view.say(section, ("path",), "path on a link that is made", allowed)
+    if link.cable and link.join is not None:
+        view.say(section, ("join",), f"join: {link.join} on a cable", "no join: a cable is there")
+
+
+def _check_wire(view: View, section: Section, link: Link, wire: Wire) -> None:
+    for end in wire.sent_by:
+        if end not in link.ends:
+            view.add(section, ("wire", "sent_by", end), end, link.ends, "an end of this link")
+    for place, seen, allowed in wire.senseless(link.ends):
+        view.say(section, ("wire", *place), seen, allowed)
+    if wire.emulator == "netem" and link.shape is not None:
+        allowed = "emulator: iolab, or no shape: both would be the queueing discipline of the port"
+        view.say(section, ("wire", "emulator"), "emulator: netem with a shape", allowed)
+
+
+def _check_tree(view: View) -> None:
+    told: set[str] = set()
+    for name in view.lab.machines:
+        seen = [name]
+        while (parent := view.lab.machines[seen[-1]].on) in view.lab.machines and parent is not None:
+            if parent in seen:
+                circle = seen[seen.index(parent) :]
+                if told.isdisjoint(circle):
+                    told.update(circle)
+                    view.say(
+                        Section("machines", circle[-1]),
+                        ("on",),
+                        " on ".join([*circle, parent]),
+                        "machines that form a tree",
+                    )
+                break
+            seen.append(parent)
+
+
+def _check_ends(view: View) -> None:
+    taken: dict[str, str] = {}
+    for name, link in view.lab.links.items():
+        section = Section("links", name)
+        for index, end in enumerate(link.ends):
+            machine = end.machine
+            if not is_port(end.port):
+                advice = f"did you mean '{end}.eth0'?" if end in view.lab.machines else ""
+                view.say(section, ("ends", index), end, PORT_ALLOWED, advice)
+            elif machine not in view.lab.machines:
+                view.add(section, ("ends", index), machine, view.lab.machines, "a machine")
+            elif end in link.ends[:index]:
+                view.say(section, ("ends", index), f"{end} twice", "ends that differ")
+            elif not _joins_children(view, link, machine):
+                if end in taken:
+                    advice = f"it is already an end of '{taken[end]}'; use another port"
+                    view.say(section, ("ends", index), end, "a port of one link only", advice)
+                taken[end] = name
+
+
+def _joins_children(view: View, link: Link, parent: str) -> bool:
+    """Tell whether a link joins a parent's port to its children: the parent bridges it with the port's other link."""
+    others = {end.machine for end in link.ends} - {parent}
+    return bool(others) and all(
+        view.lab.machines[name].on == parent for name in others & view.lab.machines.keys()
+    )
+
+
+def _check_addresses(view: View) -> None:
+    given = [(section, port, str(address)) for section in view.data if section.group == "links"
+             for port, address in view.lab.links[section.name].addresses.items()]  # fmt: skip
+    count = Counter(address.partition("/")[0] for _, _, address in given)
+    for section, port, address in given:
+        if count[address.partition("/")[0]] > 1:
+            view.say(section, ("addresses", port), address, "an address that no other port has")
+
+
+MODES = {"macvlan": ("bridge",), "ipvlan": ("l2", "l3", "l3s")}
+"""What macvlans and ipvlans on one interface can be."""
+
+
+ONE_READY = "one of listens, prints, succeeds"
+
+LONGEST_START_NS = 50_000_000_000
+"""Of a service: the agent waits no longer for what makes a part of the lab."""
+
+
+def check_standing(view: View, section: Section, machine: Machine) -> None:
+    """Note what is wrong with what stands on a machine."""
+    for name, change in machine.run.items():
+        for key in ("do", "undo", "check"):
+            if change is not None and (words := getattr(change, key)) and not words[0]:
+                view.say(section, ("run", name, key), "an empty word", "the name of a program first")
+    for name, service in machine.services.items():
+        if service is None:
+            continue
+        check_ready(view, section, ("services", name, "ready"), service.ready)
+        if not service.run[0]:
+            view.say(section, ("services", name, "run"), "an empty word", "the name of a program first")
+        if service.within > LONGEST_START_NS:
+            seen, allowed = f"{service.within / 1e9:g} s", f"at most {LONGEST_START_NS / 1e9:g} s"
+            view.say(section, ("services", name, "within"), seen, allowed)
+
+
+def check_ready(view: View, section: Section, place: Place, ready: Ready) -> None:
+    """Note it when a program is ready by more than one thing."""
+    given = [ready.listens is not None, ready.prints is not None, bool(ready.succeeds)]
+    if sum(given) > 1:
+        view.say(section, place, f"{sum(given)} of them", ONE_READY)

@@ -1,0 +1,254 @@
+"""Links over other links: which port carries each end, and those with nothing between, whose ports are the ones below.
+
+`tunnel: none` beside `vxlan` is the same lab without a tunnel: what names a port of that link means the port below.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from iolab.experiment.experiment import Section, is_plain
+from iolab.experiment.model.links import Link, Shape, ShapeClass
+from iolab.experiment.model.quantities import PortRef
+from iolab.experiment.reading.problems import listed
+from iolab.experiment.references.view import Place, View, check_place
+from iolab.registry.qdiscs import QDISCS
+from iolab.units import ETHERNET_HEADER_BYTES
+
+PAIRS = ("gre", "gretap")
+"""Tunnels that have two ends."""
+
+KEEPS = ("vlan", "wire", "host_offload", "cable", "join", "mode")
+"""Keys of a link that only one of interfaces or cables has."""
+
+OF_ITS_OWN = (*KEEPS, "mtu", "offload", "shape", "addresses", "id", "hash")
+"""Keys of a link that mean nothing where its ports are those below."""
+
+POLICIES = ("balance-xor", "802.3ad", "balance-tlb")
+"""Modes of a bond that choose a link by a packet's addresses."""
+
+
+def check_over(view: View, section: Section, link: Link) -> None:
+    """Note what a link over others lacks, or says in vain."""
+    if not link.over:
+        for key, value in (("tunnel", link.tunnel), ("bond", link.bond)):
+            if value is not None:
+                view.say(section, (key,), f"{key}: {value} without `over`", "over: the link, or links, below")
+        return
+    if link.tunnel is not None and link.bond is not None:
+        view.say(section, ("bond",), f"bond: {link.bond} with tunnel: {link.tunnel}", "one of them")
+    for number, name in enumerate(link.over):
+        if name not in view.lab.links:
+            view.add(section, ("over",), name, view.lab.links, "a link")
+        elif name == section.name or section.name in _deep(view.lab.links, name):
+            view.say(section, ("over",), f"{name}, which lies over {section.name} itself", "a link below")
+        elif name in link.over[:number]:
+            view.say(section, ("over",), f"{name} twice", "links that differ")
+    for end in link.ends:
+        _check_below(view, section, link, end)
+    _check_keys(view, section, link)
+
+
+def _deep(links: Mapping[str, Link], name: str) -> set[str]:
+    """Return every link below a link."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        link = links.get(waiting.pop())
+        new = set(link.over) - found if link is not None else set()
+        found |= new
+        waiting += new
+    return found
+
+
+def _check_below(view: View, section: Section, link: Link, end: PortRef) -> None:
+    known = [name for name in link.over if name in view.lab.links]
+    ends = {name: [one for one in view.lab.links[name].ends if one.machine == end.machine] for name in known}
+    if link.bond is not None:
+        wrong = [name for name in known if len(ends[name]) != 1]
+        for name in (
+            name for name in known if any(one in view.lab.links[name].addresses for one in ends[name])
+        ):
+            view.say(
+                Section("links", name), ("addresses",), f"an address of a part of {end}", f"one of {end}"
+            )
+        for name in wrong:
+            view.say(
+                section, ("over",), name, f"links with one end at {end.machine}: each is a part of {end}"
+            )
+    elif known and not any(ends.values()):
+        view.say(section, ("over",), listed(known), f"a link with an end at {end.machine}, to carry {end}")
+
+
+def _check_keys(view: View, section: Section, link: Link) -> None:
+    for key in link.model_fields_set & set(OF_ITS_OWN if is_plain(link) else KEEPS):
+        if getattr(link, key) not in (
+            None,
+            type(link).model_fields[key].get_default(call_default_factory=True),
+        ):
+            allowed = "ends and over alone: there is only the link below, set it there"
+            if not is_plain(link):
+                allowed = f"no {key} on a link over another"
+            view.say(section, (key,), key, allowed)
+    for key, seen, allowed in _senseless(link):
+        view.say(section, (key,), seen, allowed)
+
+
+def _senseless(link: Link) -> Iterator[tuple[str, str, str]]:
+    """Give what does not go together, by its key: what was seen, and what is allowed."""
+    if link.tunnel in PAIRS and len(link.ends) > 2:
+        yield "tunnel", f"tunnel: {link.tunnel} with {len(link.ends)} ends", "vxlan, wireguard, or two ends"
+    if link.bond is not None and len(link.ends) > 2:
+        yield "ends", f"{len(link.ends)} ends of a bond", "two ends, which the links below join"
+    if link.bond is not None and link.mtu is not None:
+        yield "mtu", f"mtu: {link.mtu} on a bond", "the mtu of the links below, which a bond takes over"
+    if link.id is not None and link.tunnel == "wireguard":
+        yield "id", f"id: {link.id} with tunnel: wireguard", "no id: its keys tell its peers apart"
+    if link.id is not None and link.bond is not None:
+        yield "id", f"id: {link.id} with bond: {link.bond}", "an id on a tunnel"
+    if link.id is not None and link.tunnel == "vxlan" and link.id >= 1 << 24:
+        yield "id", f"id: {link.id}", "a VXLAN network identifier, 0 to 16777215 (RFC 7348)"
+    if link.hash is not None and link.bond not in POLICIES:
+        yield "hash", f"hash: {link.hash} with bond: {link.bond or 'none'}", f"bond: {listed(POLICIES)}"
+    if link.shape is not None and link.shape.qdisc == "pacer":
+        yield (
+            "shape",
+            "qdisc: pacer on a link over another",
+            "a kernel's qdisc, or the pacer on the link below",
+        )
+
+
+QDISC_KEYS = ("burst", "limit", "latency", "gso_max_segs", "classes", "default")
+"""Keys of a shape that not every queueing discipline takes."""
+
+CLASS_KEYS = ("parent", "burst", "cburst", "quantum", "leaf")
+"""Keys of a class that not every queueing discipline with classes takes."""
+
+SHORTEST_FRAME = 60
+"""Without its checksum, of a link whose MTU is found later [bytes]."""
+
+WHOLE_BUCKETS = ("tbf", "pacer")
+"""Disciplines whose `burst` holds a whole frame: tbf drops what is longer."""
+
+LEAST_BPS = 8
+"""tc keeps rates in whole bytes per second."""
+
+DEEPEST = 7
+"""Classes below each other, under the port's own (TC_HTB_MAXDEPTH is 8)."""
+
+
+def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
+    """Note what is wrong with the shape of a link."""
+    if shape.at not in link.ends:
+        view.add(section, ("shape", "at"), shape.at, link.ends, "an end of this link")
+    _check_discipline(view, section, link, shape)
+    _check_frames_fit(view, section, link, shape)
+    if shape.limit is not None and shape.latency is not None:
+        allowed = "one of the two: both say how long the queue is"
+        view.say(section, ("shape", "latency"), "limit and latency", allowed)
+    if shape.default is not None and shape.default not in shape.classes:
+        view.add(section, ("shape", "default"), shape.default, shape.classes, "a class")
+    elif shape.default is not None and shape.below(shape.default):
+        allowed = "a class without classes below it"
+        view.say(section, ("shape", "default"), shape.default, allowed)
+    if _check_tree(view, section, shape) and shape.rate is not None:
+        _check_sums(view, section, shape)
+    for name, one in shape.classes.items():
+        _check_class(view, section, shape, name, one)
+
+
+def _check_discipline(view: View, section: Section, link: Link, shape: Shape) -> None:
+    """Note a rate that is missing, and keys that the queueing discipline does not take."""
+    row = QDISCS[shape.qdisc]
+    if shape.rate is None and row.takes_rate:
+        view.say(section, ("shape",), f"{shape.qdisc} without a rate", "a rate", "add rate: ...")
+    if shape.rate is not None and not row.takes_rate:
+        takers = " or ".join(name for name, each in QDISCS.items() if each.takes_rate)
+        view.say(section, ("shape", "rate"), f"rate with {shape.qdisc}", f"rate with {takers}")
+    if shape.qdisc == "pacer" and shape.burst is not None and link.wire is not None:
+        allowed = "no burst: an emulated path has times of its own, which a pacer that loses rate would shift"
+        view.say(section, ("shape", "burst"), "burst on a link with a wire", allowed)
+    for key in QDISC_KEYS:
+        if getattr(shape, key) and key not in row.keys:
+            takers = " or ".join(name for name, each in QDISCS.items() if key in each.keys)
+            view.say(section, ("shape", key), f"{key} with {shape.qdisc}", f"{key} with {takers}")
+
+
+def _check_frames_fit(view: View, section: Section, link: Link, shape: Shape) -> None:
+    """Note a queue or a bucket too small for a full frame of the link, and a rate too low for tc."""
+    frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + ETHERNET_HEADER_BYTES
+    allowed = f"at least a frame of this link, {frame_bytes} bytes"
+    if shape.limit is not None and shape.limit < frame_bytes:
+        view.say(section, ("shape", "limit"), f"a queue of {shape.limit} bytes", allowed)
+    if shape.qdisc in WHOLE_BUCKETS and shape.burst is not None and shape.burst < frame_bytes:
+        view.say(section, ("shape", "burst"), f"a bucket of {shape.burst} bytes", allowed)
+    if shape.qdisc in WHOLE_BUCKETS and shape.limit is not None and shape.limit < (shape.burst or 0):
+        view.say(
+            section, ("shape", "limit"), f"{shape.limit} bytes", f"at least the burst, {shape.burst} bytes"
+        )
+    rates = {("shape", "rate"): shape.rate} | {
+        ("shape", "classes", name, "rate"): one.rate for name, one in shape.classes.items()
+    }
+    for place, rate in rates.items():
+        if rate is not None and rate < LEAST_BPS:
+            view.say(section, place, f"{rate} bit/s", f"at least {LEAST_BPS} bit/s")
+
+
+def _check_class(view: View, section: Section, shape: Shape, name: str, one: ShapeClass) -> None:
+    place: Place = ("shape", "classes", name)
+    for key in CLASS_KEYS:
+        if getattr(one, key) is not None and key not in QDISCS[shape.qdisc].class_keys:
+            takers = " or ".join(kind for kind, row in QDISCS.items() if key in row.class_keys)
+            if "classes" in QDISCS[shape.qdisc].keys:
+                view.say(section, (*place, key), f"{key} with {shape.qdisc}", f"{key} with {takers}")
+    for key, end in (("from", one.src), ("to", one.dst)):
+        if end is not None and check_place(view, section, (*place, key), end) and shape.below(name):
+            allowed = "filters of classes without classes below them"
+            view.say(section, (*place, key), f"{name} has {', '.join(shape.below(name))} below it", allowed)
+    if one.leaf is not None and shape.below(name):
+        view.say(section, (*place, "leaf"), f"{name} has classes below it", "queues of classes without any")
+    if one.leaf is not None and shape.limit is not None:
+        view.say(section, (*place, "leaf"), "leaf, and a limit of the shape", "one of the two")
+    if one.ceil is not None and one.ceil < one.rate:
+        view.say(
+            section, (*place, "ceil"), f"a ceil of {one.ceil} bit/s", f"at least the rate, {one.rate} bit/s"
+        )
+
+
+def _check_tree(view: View, section: Section, shape: Shape) -> bool:
+    """Note parents that are not there, and classes in a circle or too deep; tell whether the classes are a tree."""
+    good, told = True, set[str]()
+    for name, one in shape.classes.items():
+        place: Place = ("shape", "classes", name, "parent")
+        if one.parent is not None and one.parent not in shape.classes:
+            view.add(section, place, one.parent, (each for each in shape.classes if each != name), "a class")
+            good = False
+            continue
+        above, seen = one.parent, [name]
+        while above is not None and above in shape.classes and above not in seen:
+            seen.append(above)
+            above = shape.classes[above].parent
+        if above in seen and told.isdisjoint(seen):
+            told.update(seen)
+            view.say(section, place, " below ".join([*seen, str(above)]), "classes that form a tree")
+        good = good and above not in seen
+        if len(seen) > DEEPEST:
+            view.say(section, place, f"{len(seen)} classes below each other", f"at most {DEEPEST}")
+            good = False
+    return good
+
+
+def _check_sums(view: View, section: Section, shape: Shape) -> None:
+    """Note children above their parent: more than it is sure of together, or one that may have more than it."""
+    for above in (None, *shape.classes):
+        children = {name: shape.classes[name] for name in shape.below(above)}
+        sure = shape.rate_bps if above is None else shape.classes[above].rate
+        most = shape.rate_bps if above is None else shape.classes[above].most_bps
+        parent = "the port" if above is None else above
+        for name, one in children.items():
+            if one.most_bps > most:
+                key = "rate" if one.ceil is None else "ceil"
+                allowed = f"at most what {parent} may have, {most} bit/s"
+                view.say(section, ("shape", "classes", name, key), f"{one.most_bps} bit/s", allowed)
+        together = sum(one.rate for one in children.values())
+        if together > sure and all(one.rate <= sure for one in children.values()):
+            seen = f"{together} bit/s for {', '.join(children)} together"
+            view.say(section, ("shape", "classes"), seen, f"at most the rate of {parent}, {sure} bit/s")

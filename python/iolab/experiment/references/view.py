@@ -1,0 +1,241 @@
+"""The lab of one combination of levels, with the lines it was read from; what is wrong in it is noted by place."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from iolab.errors import InputError
+from iolab.experiment.experiment import Cell, Lab, Section
+from iolab.experiment.factors.resolve import Resolver
+from iolab.experiment.model.measures import Measure
+from iolab.experiment.model.quantities import PortRef
+from iolab.experiment.reading.document import line_of
+from iolab.experiment.reading.problems import Problems, did_you_mean, listed
+from iolab.frozen import frozen
+from iolab.registry.registry import instrument_kinds, measure_kinds
+
+Place = tuple[str | int, ...]
+"""Keys and indices that lead to a value in a section."""
+
+
+@frozen
+class View:
+    """The lab of one combination, with the lines it was read from."""
+
+    lab: Lab
+    """The lab."""
+    ports: Mapping[PortRef, str]
+    """machine.port to its link."""
+    data: Mapping[Section, tuple[Any, int]]
+    """Section to its plain data and line."""
+    problems: Problems
+    """Where all is noted."""
+
+    def add(
+        self,
+        section: Section,
+        place: Place,
+        seen: object,
+        known: Iterable[str],
+        what: str,
+    ) -> None:
+        """Note a name that leads nowhere."""
+        words = list(known)
+        doing = "resolving " + ".".join(map(str, (section.place, *place)))
+        self.problems.add(
+            self.line(section, place), doing, seen, f"{what}: {listed(words)}", did_you_mean(seen, words)
+        )
+
+    def say(self, section: Section, place: Place, seen: object, allowed: str, advice: str = "") -> None:
+        """Note anything else that is wrong."""
+        doing = "resolving " + ".".join(map(str, (section.place, *place)))
+        self.problems.add(self.line(section, place), doing, seen, allowed, advice)
+
+    def within(self, section: Section, place: Place, key: str) -> Place:
+        """Return the place of a key of what is written at a place; where a short form stands there, that place."""
+        data, _ = self.data[section]
+        for word in place:
+            data = data[word]
+        return (*place, key) if isinstance(data, Mapping) else place
+
+    def line(self, section: Section, place: Place) -> int:
+        """Return the line of a place in a section, or of what is nearest to it."""
+        data, line = self.data[section]
+        for word in place:
+            line = line_of(data, word, line)
+            try:
+                data = data[word]
+            except (KeyError, IndexError, TypeError):
+                break
+        return line
+
+
+def check_place(view: View, section: Section, place: Place, name: str) -> bool:
+    """Note a name that is neither a machine nor a port of a link."""
+    ref = PortRef(name)
+    if name in view.lab.machines or name in view.ports:
+        return True
+    if ref.port and ref.machine in view.lab.machines:
+        view.add(
+            section,
+            place,
+            name,
+            (port for port in view.ports if port.machine == ref.machine),
+            "a port that a link has",
+        )
+    else:
+        view.add(
+            section,
+            place,
+            name,
+            (*view.lab.machines, *view.ports) if ref.port else view.lab.machines,
+            "a machine, or a machine.port that a link has",
+        )
+    return False
+
+
+def check_measure(view: View, resolver: Resolver, section: Section, cell: Cell) -> None:
+    """Note every name in a measure that leads nowhere in this lab."""
+    try:
+        measure = resolver.model(section, cell)
+        variant = resolver.variant(section, cell)
+    except InputError:
+        return
+    assert isinstance(measure, Measure)
+    view = replace(view, data={**view.data, section: (variant.data, variant.line)})
+    for key, found in (
+        ("watch", measure.watch),
+        ("capture", measure.capture),
+        ("instruments", measure.instruments),
+    ):
+        for index, one in enumerate(found):
+            instrument_kinds()[one.kind].check_names(view, section, (key, index), one)
+    _check_looks(view, section, measure)
+    _check_looks_at_once(view, resolver, section, measure, cell)
+    _check_together(view, resolver, section, measure)
+    measure_kinds()[measure.kind].check_names(view, section, measure)
+
+
+def _check_looks_at_once(
+    view: View, resolver: Resolver, section: Section, measure: Measure, cell: Cell
+) -> None:
+    """Note a watch or a capture of what one of another measure looks at, that is taken at once with this one."""
+    companions = resolver.companions(section.name)
+    for part in companions[: companions.index(section.name)]:
+        try:
+            other = resolver.model(Section("measure", part), cell)
+        except InputError:
+            continue  # its own section says what is wrong
+        looks: Mapping[str, tuple[Sequence[_Looks], Sequence[_Looks]]] = (
+            {"watch": (measure.watch, other.watch), "capture": (measure.capture, other.capture)}
+            if isinstance(other, Measure)
+            else {}
+        )
+        for key, (own, others) in looks.items():
+            taken = {_link_of(view, one.at) for one in others} - {None}
+            for index, one in enumerate(own):
+                if (link := _link_of(view, one.at)) in taken:
+                    place = view.within(section, (key, index), "at")
+                    view.say(section, place, f"{one.at}, at once with {part}'s", f"one {key} of link {link}")
+
+
+def _check_together(view: View, resolver: Resolver, section: Section, measure: Measure) -> None:
+    """Note what is wrong with measures that are taken at once: of one that takes others, and of one that is taken."""
+    kind = measure_kinds()[measure.kind]
+    if (taker := resolver.taken_by(section.name)) and kind.parts is None and kind.as_part is None:
+        allowed = f"kind: {listed([one.name for one in measure_kinds().values() if one.as_part is not None])}"
+        view.say(section, ("kind",), f"{measure.kind}, at once with others by {taker}", allowed)
+    if kind.parts is None:
+        if section.name in resolver.together:
+            view.say(
+                section, ("kind",), measure.kind, "one kind in all cells, where one takes measures at once"
+            )
+        return
+    parts = kind.parts(measure)
+    if section.name not in resolver.together or any(
+        part in resolver.measures and part not in resolver.together[section.name] for part in parts
+    ):
+        allowed = (
+            "the same measures in all cells, written under measure; a factor may set one of them to none"
+        )
+        view.say(section, ("of",), ", ".join(parts), allowed)
+        return
+    for part in parts:
+        if part in resolver.together:
+            view.say(
+                section,
+                ("of", part),
+                f"'{part}', which takes measures itself",
+                "a measure with figures of its own",
+            )
+        elif part not in resolver.measures:
+            view.add(section, ("of", part), part, resolver.measures, "a measure")
+        elif (other := resolver.taken_by(part)) != section.name:
+            view.say(
+                section, ("of", part), f"'{part}', which {other} takes already", "a measure in one of them"
+            )
+
+
+class _Looks(Protocol):
+    """What stands at a port or a link."""
+
+    @property
+    def at(self) -> str:
+        """Where."""
+        ...
+
+
+def _check_looks(view: View, section: Section, measure: Measure) -> None:
+    """Note a second watch, or a second capture, of what one looks at already: neither would be known by its figures."""
+    looks: Mapping[str, Sequence[_Looks]] = {"watch": measure.watch, "capture": measure.capture}
+    for key, found in looks.items():
+        for index, one in enumerate(found):
+            link = _link_of(view, one.at)
+            before = [other.at for other in found[:index] if link and _link_of(view, other.at) == link]
+            whole = link is not None and (key == "watch" and len(view.lab.links[link].ends) == 2)
+            if any(whole or at in (one.at, link) or one.at == link for at in before):
+                place = view.within(section, (key, index), "at")
+                view.say(section, place, f"{one.at} beside {before[0]}", f"one {key} of link {link}")
+
+
+def _link_of(view: View, at: str) -> str | None:
+    """Return the link that a name stands for: its own, or that of a port; None: it leads nowhere."""
+    if at in view.lab.links:
+        return at
+    return next((name for name, link in view.lab.links.items() if at in link.ends), None)
+
+
+def check_machine(view: View, section: Section, place: Place, name: str) -> None:
+    """Note a name that is no machine."""
+    if name not in view.lab.machines:
+        view.add(section, place, name, view.lab.machines, "a machine")
+
+
+def check_any_cpus(view: View, section: Section, place: Place, machine: str) -> None:
+    """Note a machine with `program_cpus` in a measure whose program does not follow them."""
+    found = view.lab.machines.get(machine)
+    if found is not None and found.kind == "netns" and found.program_cpus:
+        allowed = "machines without program_cpus; kinds that follow them: stream, ping, rr, command"
+        view.say(section, place, f"'{machine}', which has program_cpus", allowed)
+
+
+def check_pair(view: View, section: Section, place: Place, key: str, source: str, target: str) -> None:
+    """Note what is wrong with a sender and a receiver, of which the sender is named by `key`."""
+    if not all(
+        [
+            check_place(view, section, (*place, key), source),
+            check_place(view, section, (*place, "to"), target),
+        ]
+    ):
+        return
+    for word, name in ((key, source), ("to", target)):
+        if not PortRef(name).port and not any(port.machine == name for port in view.ports):
+            view.say(
+                section,
+                (*place, word),
+                f"'{name}', which no link reaches",
+                "a machine with a port on some link",
+            )
+            return
+    if source == target:
+        view.say(section, (*place, "to"), f"'{target}' to itself", "two different machines or ports")
