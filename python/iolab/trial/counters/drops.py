@@ -1,17 +1,30 @@
-"""Drops: places and reasons for which frames are lost. Pure."""
+"""Drops: places and reasons for which frames are lost, and which reasons of the kernel tell why, and how surely. Pure.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+The kernel counts its reasons for all that it drops: frames of other programs, and copies that the instrument itself
+causes. So a reason is that of missing frames for certain only where its count is theirs.
+"""
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from iolab.messages.caveats import Caveat, ReasonOfOthers
 from iolab.messages.drop_reasons import (
+    ByCodel,
     ByFilter,
     ByImpairment,
+    ByLoss,
+    ByLossBursts,
+    ByLossPattern,
     ByRule,
+    Corrupted,
     CountedAs,
     CountedReason,
     Damaged,
     DropReason,
+    FarEndDown,
     InBacklog,
+    InLineQueue,
+    InPacerQueue,
     InQdisc,
     Late,
     LongerThanMtu,
@@ -19,11 +32,13 @@ from iolab.messages.drop_reasons import (
     RingFull,
     SeveralReasons,
     SocketFull,
+    StillUnderWay,
     WireBehind,
     WireFull,
 )
-from iolab.messages.places import AtReceiver, OnTheWay, Place
+from iolab.messages.places import AtReceiver, OnTheWay, OnWire, Place
 from iolab.results.balance import Drop
+from iolab.trial.counters.differences import Counted
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = RingFull(), NoBuffer(), ByRule(), InQdisc(), InBacklog()
 FILTER, DAMAGED, LATE, SOCKET = ByFilter(), Damaged(), Late(), SocketFull()
@@ -84,3 +99,171 @@ def worst_of(drops: Sequence[Drop], lost_frames: int) -> Drop | None:
 def leading(reason: DropReason) -> DropReason:
     """Return the reason that has most frames: the first of several."""
     return reason.reasons[0].reason if isinstance(reason, SeveralReasons) else reason
+
+
+FIT_RATIO = 0.03
+"""How far a reason's count may be from the frames that it explains: the rest is other work of the host."""
+FEWEST_RATIO = 0.5
+"""From which share of the missing frames on a reason that explains only some of them is named."""
+GIVEN: Mapping[DropReason, tuple[str, ...]] = {
+    RING_FULL: ("FULL_RING", "NOT_SPECIFIED"),
+    QDISC: ("QDISC_DROP", "QDISC_OVERLIMIT", "TC_EGRESS"),
+    BACKLOG: ("CPU_BACKLOG",),
+    FILTER: ("TC_INGRESS", "TC_EGRESS"),
+    RX_DROPPED: ("UNHANDLED_PROTO",),
+    WireBehind(): ("TAP_FILTER", "FULL_RING", "NOT_SPECIFIED"),
+}
+"""A drop's reason, and what the kernel calls it; veth gives none for a full ring."""
+OF_ARRIVALS = frozenset(
+    {
+        "IP_LOCAL_SOURCE", "IP_INADDRERRORS", "IP_INNOROUTES", "IP_RPFILTER", "IP_INVALID_SOURCE", "IP_INVALID_DEST",
+        "IP_LOCALNET", "IP_CSUM", "IP_INHDR", "IP_NOPROTO", "UDP_CSUM", "NO_SOCKET", "OTHERHOST", "UNHANDLED_PROTO",
+        "UNICAST_IN_L2_MULTICAST", "IPV6DISABLED", "PKT_TOO_SMALL", "NOT_SPECIFIED",
+    }
+)  # fmt: skip
+"""Why a network stack throws away frames that arrive at an interface and are for no program of its own; before Linux
+6.14 it gave no reason for most of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Missing frames that a reason stands for."""
+
+    reason: str
+    """The kernel's name."""
+    frames: int
+    """How many."""
+    doubt: Caveat | None = None
+    """Why it is not certain; None: it is."""
+
+
+def without_copies(reasons: Mapping[str, int], frames: int) -> dict[str, int]:
+    """Return a kernel's reasons without `frames` that its stack got a second time and threw away.
+
+    What an AF_PACKET socket receives the stack of its namespace gets as well. Of the reasons that it can have had, the
+    one whose count is nearest is its own.
+    """
+    left = dict(reasons)
+    for reason in sorted(OF_ARRIVALS & left.keys(), key=lambda reason: (abs(left[reason] - frames), reason)):
+        taken = min(left[reason], frames)
+        left[reason] -= taken
+        frames -= taken
+    return left
+
+
+def beyond(reasons: Mapping[str, Mapping[str, int]], known: Sequence[Drop]) -> dict[str, dict[str, int]]:
+    """Return what the kernels' reasons tell beyond drops that have a place.
+
+    A drop is taken for a reason that the kernel gives such drops, else for the most frequent one that is no decision.
+    """
+    left = {kernel: dict(found) for kernel, found in reasons.items()}
+    for drop in known:
+        frames = drop.frames
+        natural = GIVEN.get(drop.reason, ())
+        every = [
+            (kernel, reason, count)
+            for kernel, found in left.items()
+            for reason, count in found.items()
+            if reason in natural or reason not in DECISIONS
+        ]
+        every.sort(key=lambda row: (row[1] not in natural, -row[2], row[:2]))
+        for kernel, reason, count in every:
+            taken = min(frames, count)
+            frames -= taken
+            left[kernel][reason] -= taken
+    return left
+
+
+def share_out(holes: Sequence[int], reasons: Mapping[str, int]) -> tuple[tuple[Named, ...], ...]:
+    """Return what a kernel's reasons tell of the frames that are missing at each of several places.
+
+    One reason may be that of all places together, else each place has its own.
+    """
+    together = explain(sum(holes), reasons)
+    if len(together) == 1 and not together[0].doubt:
+        return tuple((Named(together[0].reason, frames),) if frames else () for frames in holes)
+    left, found = dict(reasons), []
+    for frames in holes:
+        named = explain(frames, left)
+        for one in named:
+            left[one.reason] -= one.frames
+        found.append(named)
+    return tuple(found)
+
+
+def explain(missing: int, reasons: Mapping[str, int]) -> tuple[Named, ...]:
+    """Return what a kernel's reasons tell of missing frames, most first; nothing where several could be theirs.
+
+    For certain: the one reason with their count, or all reasons, whose sum it is. In doubt: the one reason that has
+    more, or where none has as many, the largest.
+    """
+    counts = sorted(
+        ((n, reason) for reason, n in reasons.items() if n > 0), key=lambda row: (-row[0], row[1])
+    )
+    if not counts or missing <= 0:
+        return ()
+    fitting = [row for row in counts if _fits(row[0], missing)]
+    if fitting:
+        return (Named(fitting[0][1], min(fitting[0][0], missing)),) if len(fitting) == 1 else ()
+    if _fits(sum(n for n, _ in counts), missing):
+        return _in_turn(missing, counts)
+    enough = [row for row in counts if row[0] > missing]
+    if len(enough) > 1 or (not enough and counts[0][0] < FEWEST_RATIO * missing):
+        return ()
+    count, reason = counts[0]
+    doubt = ReasonOfOthers(reason=reason, dropped_frames=count, missing_frames=missing)
+    return (Named(reason, min(count, missing), doubt),)
+
+
+def _fits(count: int, missing: int) -> bool:
+    return abs(count - missing) <= FIT_RATIO * missing
+
+
+def _in_turn(missing: int, counts: Sequence[tuple[int, str]]) -> tuple[Named, ...]:
+    found: list[Named] = []
+    for count, reason in counts:
+        taken = min(count, missing)
+        missing -= taken
+        if taken:
+            found.append(Named(reason, taken))
+    return tuple(found)
+
+
+LOST_BY: Mapping[str, DropReason] = {
+    "loss": ByLoss(),
+    "loss_bursts": ByLossBursts(),
+    "loss_every": ByLossPattern(),
+    "loss_pattern": ByLossPattern(),
+    "line": InLineQueue(),
+    "codel": ByCodel(),
+    "pacer": InPacerQueue(),
+}
+"""Kind of stage to reason; other stages lose nothing."""
+
+
+def wire_drops(
+    counted: Counted, out: str, into: str, damaged_frames: int, *, direct: bool = True
+) -> Iterator[Drop]:
+    """Yield what was lost on the emulated path between two ports; nothing where there is none.
+
+    Of the frames whose bit it inverted, `damaged_frames` arrived and are named there. A wire that is not `direct` is
+    between bridges, whose members the ports are: its own interfaces are not counted.
+    """
+    found = counted.on_wire(out, into)
+    if found is None:
+        return
+    link, way = found
+    place, copies = OnWire(link=link), way.lost_copies_frames
+    if direct:
+        yield Drop(place, WireBehind(), counted.frames(out, "tx_dropped") + way.unread_frames)
+    for stage in (one for one in way.stages if one.lost_frames):
+        taken = min(copies, stage.lost_frames)  # the originals of these went on
+        copies -= taken
+        yield Drop(place, LOST_BY[stage.kind], stage.lost_frames - taken)
+    for reason, frames in (
+        (WireFull(), way.no_room_frames),
+        (FarEndDown(), way.refused_frames),
+        (StillUnderWay(), way.held_frames),
+        (Corrupted(), way.corrupted_frames - damaged_frames),
+    ):
+        yield Drop(place, reason, max(0, frames))

@@ -23,12 +23,12 @@ from iolab.messages.drop_reasons import (
 from iolab.messages.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InKernel, InMachineKernel, Place
 from iolab.results.balance import Balance, Drop
 from iolab.trial.counters.differences import Counted
-from iolab.trial.counters.drop_reasons import GIVEN, Named, beyond, explain, share_out, without_copies
 from iolab.trial.counters.drops import (
     BACKLOG,
     DAMAGED,
     DECISIONS,
     FILTER,
+    GIVEN,
     LATE,
     NO_BUFFER,
     ON_THE_WAY,
@@ -39,8 +39,13 @@ from iolab.trial.counters.drops import (
     RX_DROPPED,
     RX_ERRORS,
     TX_ERRORS,
+    Named,
+    beyond,
+    explain,
+    share_out,
+    wire_drops,
+    without_copies,
 )
-from iolab.trial.counters.wire_drops import wire_drops
 
 
 def offered_frames(sender: SenderReport) -> int:

@@ -1,6 +1,6 @@
 """Every counter on the ways of a load trial, read at one time: of all kernels, devices, and guests' threads.
 
-What the counts mean is in other modules: balance (frames), use and guest_use (CPU time).
+What the counts mean is in other modules: balance (frames), cpu_use (CPU time).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,9 +18,8 @@ from iolab.lab.packets.interfaces import interfaces_passed, name_of
 from iolab.lab.packets.placement import Way
 from iolab.lab.packets.resources import device_id
 from iolab.results.verdict import SENDERS, CpuUse, Thread
-from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
+from iolab.trial.counters.cpu_use import cpu_uses, guest_threads, kernel_threads
 from iolab.trial.counters.differences import Counted, Port, Snapshot
-from iolab.trial.counters.guest_use import guest_threads
 from iolab.trial.lab_access import Site
 
 SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops", "threads")

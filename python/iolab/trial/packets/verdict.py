@@ -36,9 +36,8 @@ from iolab.results.balance import Balance, Drop
 from iolab.results.load import Shaper
 from iolab.results.search import LoadResult
 from iolab.results.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
-from iolab.trial.counters.cpu_waits import shared, starved
+from iolab.trial.counters.cpu_waits import guest_verdict, shared, starved, starved_guest
 from iolab.trial.counters.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
-from iolab.trial.counters.guest_limits import guest_verdict, starved_guest
 from iolab.trial.counters.shapers import Suspect, suspect, suspected
 from iolab.trial.lab_access import Ceilings
 from iolab.trial.packets.flow_losses import DeadFlows, explains

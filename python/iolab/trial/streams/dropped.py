@@ -9,7 +9,6 @@ from iolab.messages.drop_reasons import LongerThanMtu, NotPassedOnFor, StillUnde
 from iolab.messages.places import AtMachine, AtPort
 from iolab.results.balance import Drop
 from iolab.trial.counters.differences import Counted
-from iolab.trial.counters.drop_reasons import explain
 from iolab.trial.counters.drops import (
     BACKLOG,
     FILTER,
@@ -19,9 +18,10 @@ from iolab.trial.counters.drops import (
     RX_ERRORS,
     SOCKET,
     TX_ERRORS,
+    explain,
     merged,
+    wire_drops,
 )
-from iolab.trial.counters.wire_drops import wire_drops
 
 UNDER_WAY = StillUnderWay()
 REASONS_OF_LENGTH = ("NOT_SPECIFIED", "PKT_TOO_BIG", "SKB_DROP_REASON_PKT_TOO_BIG")

@@ -13,9 +13,8 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
-from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
+from iolab.trial.counters.cpu_use import cpu_uses, guest_threads, kernel_threads
 from iolab.trial.counters.differences import Counted
-from iolab.trial.counters.guest_use import guest_threads
 from iolab.trial.counters.passing import Course, LevelChange, Passing, passing, sustained_bps
 from iolab.trial.counters.shapers import credit_bytes, shapers
 from iolab.trial.lab_access import GuestPlace

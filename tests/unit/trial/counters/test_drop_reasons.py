@@ -6,7 +6,7 @@ from tests.wording import in_words
 from iolab.messages.drop_reasons import RingFull
 from iolab.messages.places import AtPort
 from iolab.results.balance import Drop
-from iolab.trial.counters.drop_reasons import Named, beyond, explain, share_out, without_copies
+from iolab.trial.counters.drops import Named, beyond, explain, share_out, without_copies
 
 Sure = tuple[tuple[str, int], ...]
 

@@ -11,8 +11,7 @@ from iolab.messages.places import AtPort
 from iolab.results.balance import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread
-from iolab.trial.counters.cpu_use import kernel_threads
-from iolab.trial.counters.guest_use import guest_threads
+from iolab.trial.counters.cpu_use import guest_threads, kernel_threads
 from iolab.trial.lab_access import GuestPlace
 from iolab.trial.packets.verdict import LoadReadings, judge
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from iolab.trial.counters.wire_drops import LOST_BY
+from iolab.trial.counters.drops import LOST_BY
 
 STAGES = Path(__file__).parents[4] / "crates" / "protocol" / "src" / "impairment.rs"
 LOSE_NOTHING = {"corrupt", "duplicate", "reorder", "delay", "stall"}
