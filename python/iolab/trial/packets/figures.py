@@ -35,9 +35,9 @@ from iolab.results.packets import FrameSize, NapiThread, PacketTrial, Placed, Po
 from iolab.results.verdict import GUEST, KERNEL, Limit, Thread
 from iolab.trial.counters.drops import DAMAGED
 from iolab.trial.counters.shapers import bypassed
-from iolab.trial.packets.kept_waiting import kept_waiting
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import choice_of
+from iolab.trial.packets.stalls import kept_waiting
 from iolab.units import NS_PER_S
 
 FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3

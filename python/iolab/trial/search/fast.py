@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from iolab.messages.searches import TrialsDisagree, TrialsWanted
 from iolab.results.search import Found, Goal, LoadResult, StopReason
 
-from .durations import load_of
-from .estimates import View, look
+from .estimates import View, load_of, look
 from .evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import settle
 from .steps import follow

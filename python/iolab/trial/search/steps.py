@@ -13,10 +13,11 @@ from iolab.results.search import Goal, StopReason
 from iolab.units import NS_PER_S
 
 from .capacity import Capacity
-from .durations import (
+from .estimates import (
     EXPECTED_LOSSES,
     LONGEST_S,
     SHORTEST_S,
+    View,
     deciding_s,
     load_of,
     overload_s,
@@ -25,11 +26,9 @@ from .durations import (
     scout_s,
     trial_at,
 )
-from .estimates import View
 from .evidence import meets
-from .ledger import proof_ns
+from .ledger import Votes, proof_ns
 from .types import LoadTrial, Stop
-from .votes import Votes
 
 BELOW, ABOVE = 0.2, 0.62
 """Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""

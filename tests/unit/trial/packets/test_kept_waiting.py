@@ -7,7 +7,7 @@ from iolab.results.load import LoadRecord, Shaper, Summary
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread, Verdict
 from iolab.trial.packets.figures import fallen_short
-from iolab.trial.packets.kept_waiting import kept_waiting
+from iolab.trial.packets.stalls import kept_waiting
 
 SECOND_NS = 1_000_000_000
 SENDER = Thread("generator", "generator", "tester.p0", 0, 0.93, 0.01)

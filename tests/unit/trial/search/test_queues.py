@@ -8,11 +8,10 @@ from tests.unit.trial.search.conftest import results_of, search
 from iolab.messages.evidence import CpuStolen
 from iolab.results.search import Found, Goal, LoadResult, StopReason
 from iolab.trial.search.bisect import Bisect
-from iolab.trial.search.evidence import strict_fps
+from iolab.trial.search.evidence import AtLimit, Sustained, strict_fps
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
-from iolab.trial.search.sustained import AtLimit, Sustained
 from iolab.trial.search.types import LoadTrial, Strategy
 from iolab.units import NS_PER_S
 
