@@ -11,8 +11,7 @@ from iolab.messages.warnings import TrialWarning
 from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.interference.work import Work, beside
 from iolab.trial.measurement import Readings
-from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO, stolen, stood_still
-from iolab.trial.streams.programs import longest_gap_ns
+from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO, longest_gap_ns, stolen, stood_still
 
 IDLE_RATIO = 0.05
 """Where less of all CPUs is left over, threads wait that are ready: those of the kernel, which nobody reads, too."""

@@ -19,7 +19,7 @@ from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.histograms import even_quantile
 from iolab.trial.measurement import Readings
 from iolab.trial.round_trips.requests import ProbesReport, TransactionsReport
-from iolab.trial.streams.programs import program_of
+from iolab.trial.streams.disturbances import program_of
 from iolab.units import NS_PER_S
 
 REACHED_RATIO = 0.98

@@ -39,9 +39,15 @@ from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagre
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import StreamSeen
 from iolab.trial.streams.figures import flow_metrics, flow_names, numbered
-from iolab.trial.streams.intervals import interval_series
 from iolab.trial.streams.iperf3 import Pair, client_argv, place_pairs, server_argv
-from iolab.trial.streams.iperf3_report import UNREACHED, FlowReport, Report, flow_reports, parse_report
+from iolab.trial.streams.iperf3_report import (
+    UNREACHED,
+    FlowReport,
+    Report,
+    flow_reports,
+    interval_series,
+    parse_report,
+)
 from iolab.trial.streams.kernels import IN_EFFECT, Kernels
 from iolab.trial.streams.observe import Observed, connections_of, observe
 from iolab.trial.streams.verdict import judge

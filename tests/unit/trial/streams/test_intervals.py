@@ -7,8 +7,7 @@ import pytest
 
 from iolab.results.dimensions import Dimensions
 from iolab.results.series import Series
-from iolab.trial.streams.intervals import interval_series
-from iolab.trial.streams.iperf3_report import Report, parse_report
+from iolab.trial.streams.iperf3_report import Report, interval_series, parse_report
 
 DATA = Path(__file__).parent / "data"
 END = {
