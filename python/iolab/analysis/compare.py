@@ -15,7 +15,7 @@ from scipy.special import stdtr, stdtrit
 from iolab.analysis.analyse import kinds_of, leading_metric
 from iolab.analysis.bounds import limits, ratio_bound
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
-from iolab.analysis.correction import holm
+from iolab.analysis.intervals import holm
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc, nctdtrinc, stdtr, stdtrit
 
-from iolab.analysis.correction import holm
 from iolab.analysis.design import Codes, Design, Term, design_of, matched_difference
+from iolab.analysis.intervals import holm
 from iolab.analysis.ols import ROWS_AT_ONCE, Contrast, Fit, contrast, fit
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval

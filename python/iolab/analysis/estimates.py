@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis import intervals
 from iolab.analysis.bounds import Bounds
-from iolab.analysis.correction import holm
+from iolab.analysis.intervals import holm
 from iolab.analysis.neighbours import Resemblance
 from iolab.analysis.outliers import Standing
 from iolab.analysis.ratios import block_ratios, mean_ratio

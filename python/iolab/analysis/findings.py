@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iolab.analysis.cell_means import Pairs, average, for_each, parts
-from iolab.analysis.correction import holm
 from iolab.analysis.effects import Difference, detectable_ratio
 from iolab.analysis.forwarding import BOTH_WAYS, ONE_WAY
+from iolab.analysis.intervals import holm
 from iolab.analysis.table import Table
 from iolab.analysis.types import Finding
 

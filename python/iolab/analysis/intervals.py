@@ -1,6 +1,7 @@
 """Confidence intervals and p-values of a mean, both from Student's t, so that they cannot contradict each other.
 
-Means of quantities that cannot be negative have intervals on the log scale; only their ratios have p-values.
+Means of quantities that cannot be negative have intervals on the log scale; only their ratios have p-values, which are
+corrected for the number of comparisons.
 
 Arrays in, arrays out; axes (cell, trial). All cells of one call have the same number of trials. Why t at any number of
 trials, and what it covers under which noise: docs/method/statistics.md.
@@ -64,3 +65,17 @@ def t_p_value(samples: Floats) -> Floats:
     flat = error <= np.finfo(float).eps * np.abs(samples).max(axis=1, initial=0.0)
     t = np.abs(mean) / np.where(flat, 1.0, error)
     return np.where(flat, np.where(mean == 0.0, 1.0, 0.0), 2.0 * stdtr(n - 1, -t))
+
+
+def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Holm's step-down adjusted p-values, in the order given; NaN (not compared) stays NaN and is not
+    counted.
+
+    Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6:65-70.
+    """
+    adjusted = np.full(p_values.shape, np.nan)
+    compared = np.flatnonzero(~np.isnan(p_values))
+    order = compared[np.argsort(p_values[compared], kind="stable")]
+    steps = (len(order) - np.arange(len(order))) * p_values[order]
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted

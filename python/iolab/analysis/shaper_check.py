@@ -8,8 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, Check, Kept, pacer_allowance
-from iolab.analysis.shaper_classes import ClassJudged, judge_classes
+from iolab.analysis.shaper_classes import (
+    LEAST_REACHED,
+    MOST_ABOVE,
+    Check,
+    ClassJudged,
+    Kept,
+    judge_classes,
+    pacer_allowance,
+)
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.model.links import Shape

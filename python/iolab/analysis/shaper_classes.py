@@ -6,17 +6,69 @@ class may have depends on the others: its ceil while it is alone, its rate at le
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, Check, Kept, pacer_allowance
 from iolab.experiment.model.links import Shape
 from iolab.lab.links.htb import Selector
 from iolab.lab.links.shaping import selectors_of
 from iolab.lab.topology import Topology
+from iolab.messages.warnings import TrialWarning
 from iolab.results.series import Over, Series, Times, Values
 from iolab.units import NS_PER_S
+
+MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
+"""How far the long-run rate may lie above the asked one, and from which part of it on it is reached."""
+PACER_FRAMES = 1
+"""What the pacer may send at once beside the frame that is allowed to all."""
+
+
+def pacer_allowance(shape: Shape, frame_bytes: int) -> int:
+    """Return what a pacer may send at once, as a whole and of each class [bytes]."""
+    return max(PACER_FRAMES * frame_bytes, shape.burst or 0)
+
+
+class Kept(StrEnum):
+    """What is checked."""
+
+    RATE = "rate"
+    """The long-run rate is not above the asked one."""
+    REACHED = "reached"
+    """The asked rate is reached."""
+    WINDOW = "window"
+    """No window holds more than rate and burst allow."""
+    CEIL = "ceil"
+    """While a class sends, it has no more than its ceil."""
+    ALONE = "alone"
+    """While a class sends alone, it has its ceil."""
+    SHARE = "share"
+    """While others send too, it has its rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a shaper must keep."""
+
+    what: Kept
+    """What."""
+    window_ns: int
+    """Of the windows that were looked at."""
+    seen_bps: float
+    """What was seen."""
+    allowed_bps: float
+    """The bound."""
+    held: bool
+    """Whether it was kept."""
+    excuse: TrialWarning | None = None
+    """What held the host up, so that what was not kept says nothing of the shaper; None: it is judged."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was not kept, and nothing else can be why."""
+        return not self.held and self.excuse is None
+
 
 TIMES = (1, 10, 100, 1000)
 """Windows that are judged, as multiples of those in which flows are counted: like those of the port."""

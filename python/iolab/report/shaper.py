@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from iolab.analysis.shaper_bounds import Check, Kept
 from iolab.analysis.shaper_check import Advice, Judged, Kind
+from iolab.analysis.shaper_classes import Check, Kept
 from iolab.report import numbers
 from iolab.report.locale import Words
 from iolab.units import format_bytes

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from iolab.analysis.correction import holm
+from iolab.analysis.intervals import holm
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,9 +10,8 @@ from tests.unit.report.forwarding_run import BOTH_RATIO, FILE, STEPS, forwarding
 from tests.wording import in_words
 
 from iolab.analysis import analyse
-from iolab.analysis.forwarding import balance_sheet, verdict
+from iolab.analysis.forwarding import balance_sheet, line_limits, verdict
 from iolab.analysis.forwarding_types import PacketKind
-from iolab.analysis.line_rate import line_limits
 from iolab.analysis.types import Analysis, Estimate
 from iolab.errors import StoreError
 from iolab.messages.caveats import SeveralPlaces

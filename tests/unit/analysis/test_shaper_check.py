@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from iolab.analysis.shaper_bounds import Kept
 from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
+from iolab.analysis.shaper_classes import Kept
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.messages.capture_warnings import PacerSlipped, WatchStolen

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.unit.analysis.paced_flows import STOLEN, TEXT, sent
 
-from iolab.analysis.shaper_bounds import Kept
 from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
+from iolab.analysis.shaper_classes import Kept
 from iolab.experiment import Resolver, cells, parse
 from iolab.messages.warnings import TrialWarning
 from iolab.results.dimensions import Dimensions

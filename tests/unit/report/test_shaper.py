@@ -1,8 +1,7 @@
 """What `iolab verify-shaper` says of a shaper."""
 
-from iolab.analysis.shaper_bounds import Check, Kept
 from iolab.analysis.shaper_check import Advice, Judged
-from iolab.analysis.shaper_classes import ClassJudged
+from iolab.analysis.shaper_classes import Check, ClassJudged, Kept
 from iolab.messages.capture_warnings import WatchStolen
 from iolab.report.locale import EN
 from iolab.report.shaper import lines

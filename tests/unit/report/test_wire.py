@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.unit.report.conftest import Made
 from tests.unit.report.pages import parsed
 
-from iolab.analysis.pyramid import pyramid
+from iolab.analysis.thinning import pyramid
 from iolab.report import formats as report
 from iolab.report.wire import binned, course
 from iolab.results.dimensions import Dimensions

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from iolab.analysis.forwarding import line_limits
 from iolab.analysis.forwarding_types import Forwarding, PacketKind
-from iolab.analysis.line_rate import line_limits
 from iolab.analysis.path_product import path_product
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import Experiment

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from iolab.analysis.pyramid import Level, Pyramid, pyramid
+from iolab.analysis.thinning import Level, Pyramid, pyramid
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.page.over_time import ReadSeries, by_cells
