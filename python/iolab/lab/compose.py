@@ -12,8 +12,7 @@ from iolab.experiment.model.machines import Machine
 from iolab.lab.actions import Write
 from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
 from iolab.lab.endpoints import version_of
-from iolab.lab.guests.pinning import pin_resources
-from iolab.lab.guests.resources import guest_resources
+from iolab.lab.guests.resources import guest_resources, pin_resources
 from iolab.lab.hosts.processors import processor_resources
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.bridges import netns_resource

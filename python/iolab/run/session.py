@@ -13,8 +13,7 @@ from iolab.errors import AgentError, InputError, LabError, TrialFailed, Unsuppor
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.model.machines import Host as Remote
 from iolab.experiment.model.measures import direction_of
-from iolab.lab.guests.start import process_id
-from iolab.lab.guests.switch import switch_id
+from iolab.lab.guests.start import process_id, switch_id
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, sending_end

@@ -9,6 +9,7 @@ from typing import Literal
 
 from iolab.frozen import frozen
 from iolab.lab.guests.guest import (
+    FIRST_FD,
     FunctionBackend,
     Guest,
     GuestDisk,
@@ -16,8 +17,8 @@ from iolab.lab.guests.guest import (
     MacvtapBackend,
     TapBackend,
     VhostUserBackend,
+    opened_for,
 )
-from iolab.lab.guests.passed_files import FIRST_FD, opened_for
 from iolab.registry.nics import NICS
 
 QUIET = "panic=-1 nokaslr mitigations=off cryptomgr.notests no_timer_check net.ifnames=0"

@@ -6,7 +6,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Host, HostTuning, Machine, Vm
 from iolab.lab.compose import compose
 from iolab.lab.endpoints import VERSIONS
-from iolab.lab.guests.switch import MOST_MTU_BYTES
+from iolab.lab.guests.start import MOST_MTU_BYTES
 from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
 from iolab.lab.hosts.settings import is_harmless
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 
 from iolab.frozen import frozen
 from iolab.lab.endpoints import version_of
-from iolab.lab.guests.switch import PROGRAM as TESTPMD
+from iolab.lab.guests.start import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
 from iolab.messages.hosts import Computer, computer
 from iolab.messages.subjects import Purpose

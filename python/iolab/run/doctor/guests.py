@@ -9,7 +9,7 @@ from iolab.errors import UnsupportedError
 from iolab.image.build import built_names, find
 from iolab.image.emulator import NEWER, find_qemu
 from iolab.lab.guests.guest import Guest
-from iolab.lab.guests.switch import PROGRAM as SWITCH
+from iolab.lab.guests.start import PROGRAM as SWITCH
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.requirements.need import package_of

@@ -9,11 +9,9 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import FolderMade, Json
 from iolab.errors import UnsupportedError
 from iolab.image.emulator import NEWER, Emulator, find_qemu
-from iolab.lab.guests.guest import FunctionBackend, Guest
-from iolab.lab.guests.own_user import OwnUser, own_user_of
-from iolab.lab.guests.passed_files import passed_files
+from iolab.lab.guests.guest import FunctionBackend, Guest, passed_files
 from iolab.lab.guests.qemu import Place, qemu_argv
-from iolab.lab.guests.start import PARENT_COMMAND
+from iolab.lab.guests.start import PARENT_COMMAND, OwnUser, own_user_of
 from iolab.lab.guests.xen import CONFIG, CREATE, xl_config
 from iolab.lab.kernels import HERE
 from iolab.lab.nics.sriov import find_function

@@ -10,7 +10,7 @@ from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import ProcessEnded
 from iolab.errors import AgentError, LabError
 from iolab.lab.guests.guest import Guest, GuestNic, VhostUserBackend
-from iolab.lab.guests.switch import PROGRAM, RUNTIME, switch_argv, switch_id, switched
+from iolab.lab.guests.start import PROGRAM, RUNTIME, switch_argv, switch_id, switched
 from iolab.run.guests.processes import ended, how, stop_together
 
 START_TIMEOUT_MS = 10_000

@@ -11,7 +11,7 @@ from iolab.agent.decoding import understood
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
 from iolab.errors import AgentError, UnsupportedError
-from iolab.lab.guests.switch import PROGRAM as TESTPMD
+from iolab.lab.guests.start import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.requirements.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.registry.kernel_modules import FEATURE_MODULES

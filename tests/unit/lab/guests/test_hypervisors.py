@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from iolab.lab.guests.guest import Guest, GuestDisk, GuestNic, MacvtapBackend, TapBackend, VhostUserBackend
-from iolab.lab.guests.passed_files import passed_files
+from iolab.lab.guests.guest import (
+    Guest,
+    GuestDisk,
+    GuestNic,
+    MacvtapBackend,
+    TapBackend,
+    VhostUserBackend,
+    passed_files,
+)
 from iolab.lab.guests.qemu import PARENTS_DISKS, Boot, Place, qemu_argv
-from iolab.lab.guests.switch import switch_argv, switched
+from iolab.lab.guests.start import switch_argv, switched
 from iolab.lab.guests.xen import xl_config
 from iolab.registry.nics import NICS
 

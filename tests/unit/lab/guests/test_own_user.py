@@ -1,8 +1,8 @@
 """What a guest's hypervisor reads and writes as a user of its own."""
 
 from iolab.lab.guests.guest import FunctionBackend, Guest, GuestDisk, GuestNic, VhostUserBackend
-from iolab.lab.guests.own_user import OwnUser, own_user_of
 from iolab.lab.guests.qemu import Boot, Place
+from iolab.lab.guests.start import OwnUser, own_user_of
 
 BOOT = Boot("/i/vmlinux", "/i/initrd", "/i/root", "/i/modules")
 
