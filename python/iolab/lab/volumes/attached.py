@@ -17,9 +17,8 @@ from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, netns_of
 from iolab.lab.volumes.exports import port_of, way_of
-from iolab.lab.volumes.initiators import kernel_disk, node_link
+from iolab.lab.volumes.initiators import DAEMON_CACHES, DIRECT, kernel_disk, lun_of, node_link, throttled
 from iolab.lab.volumes.places import door_of, monitor_of, mount_of, node_of, volume_path
-from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES, DIRECT, lun_of, throttled
 from iolab.lab.volumes.scripts import (
     ATTACH,
     DETACH,

@@ -1,12 +1,18 @@
-"""Initiators in a machine's own kernel: open-iscsi, nvme-tcp, nbd. Pure."""
+"""Initiators: in a machine's own kernel (open-iscsi, nvme-tcp, nbd), and in QEMU. Pure."""
+
+from collections.abc import Mapping
 
 from iolab.experiment.model.links import Volume
+from iolab.experiment.model.machines import Disk, DiskCache
 from iolab.frozen import frozen
 from iolab.lab.actions import FOUND, Run
+from iolab.lab.guests.guest import GuestLun
 from iolab.lab.readback.values import Value
 from iolab.lab.readings import Command, Expectation, Reading
+from iolab.lab.topology import Endpoint
 from iolab.lab.volumes.exports import host_name, initiator_name, subsystem_name, target_name
-from iolab.lab.volumes.kernel_scripts import (
+from iolab.lab.volumes.places import RUN, node_of
+from iolab.lab.volumes.scripts import (
     AWAIT_DISK,
     CONNECT_NBD,
     CONNECT_NVME,
@@ -17,14 +23,19 @@ from iolab.lab.volumes.kernel_scripts import (
     FIND_NVME,
     LOGIN,
     LOGOUT,
+    REFUSE_EXISTING,
     SHOW_ISCSI_TIMEOUTS,
     SHOW_NBD_TIMEOUT,
     SHOW_NVME_TIMEOUTS,
     START_ISCSID,
 )
-from iolab.lab.volumes.places import RUN, node_of
-from iolab.lab.volumes.scripts import REFUSE_EXISTING
 
+DIRECT = "cache.direct=on"
+DAEMON_CACHES: Mapping[DiskCache | None, str] = {
+    None: DIRECT, "none": DIRECT, "writeback": "cache.direct=off",
+    "unsafe": "cache.direct=off,cache.no-flush=on",
+}  # fmt: skip
+"""What QEMU's storage daemon does with the page cache and with flushes. It cannot flush every write by itself."""
 Portal = tuple[str, int]
 """Where a target listens: address and port."""
 ISCSI_TIMEOUTS = ("60", "5", "15")
@@ -101,3 +112,31 @@ def _connected(machine: str, name: str, volume: Volume, portal: Portal, prefix: 
             actions = (daemon, Run(login, Command(("sh", "-c", LOGOUT, target, at))))
             show = (SHOW_ISCSI_TIMEOUTS, target)
             return Connected(actions, (FIND_ISCSI, target), show, " ".join(ISCSI_TIMEOUTS))
+
+
+def throttled(disk: Disk) -> tuple[tuple[str, int], ...]:
+    """Return what QEMU limits of a disk: its word for each limit, with the most in a second."""
+    if disk.throttle is None:
+        return ()
+    limits = (("bps-total", disk.throttle.bytes), ("iops-total", disk.throttle.operations))
+    return tuple((word, most) for word, most in limits if most is not None)
+
+
+def lun_of(name: str, volume: Volume, way: tuple[Endpoint, Endpoint], port: int, number: int = 0) -> GuestLun:
+    """Return what QEMU, at the far end of a way, logs in to, at a port; `number` tells secrets of one QEMU apart."""
+    target, initiator = way
+    if volume.export == "nbd":
+        server = (("server.type", "inet"), ("server.host", target.address), ("server.port", str(port)))
+        return GuestLun((("driver", "nbd"), *server, ("export", name)))
+    options = [
+        ("driver", "iscsi"),
+        ("transport", "tcp"),
+        ("portal", f"{target.address}:{port}"),
+        ("target", target_name(name)),
+        ("lun", "1"),
+        ("initiator-name", initiator_name(initiator.machine)),
+    ]
+    if volume.chap is None:
+        return GuestLun(tuple(options))
+    options += [("user", volume.chap.user), ("password-secret", f"chap{number}")]
+    return GuestLun(tuple(options), f"secret,id=chap{number},data={volume.chap.secret}")

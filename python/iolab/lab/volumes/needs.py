@@ -9,8 +9,8 @@ from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.requirements.need import QEMU_ISCSI, Need, NeedKind, Wanted
 from iolab.lab.volumes.attached import MAKE_FILE_SYSTEM
 from iolab.lab.volumes.exports import by_kernel
+from iolab.lab.volumes.initiators import DAEMON_CACHES
 from iolab.lab.volumes.places import holder_of
-from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES
 from iolab.messages.conflicts import (
     ClashOfWay,
     IdePortsTooFew,

@@ -19,8 +19,8 @@ from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.attached import attached_resources
 from iolab.lab.volumes.exports import export_resources, port_of, way_of
+from iolab.lab.volumes.initiators import lun_of, throttled
 from iolab.lab.volumes.places import FOLDER, holder_of, in_memory, node_of, volume_path
-from iolab.lab.volumes.qemu_nodes import lun_of, throttled
 
 IS_MARKED = (
     'is_marked() { [ -f "$0" ] && [ ! -L "$0" ] && [ -O "$0" ]'

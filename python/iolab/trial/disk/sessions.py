@@ -7,8 +7,8 @@ from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import initiator_of, offer_command, target_name
-from iolab.lab.volumes.kernel_scripts import SHOW_NEGOTIATED
 from iolab.lab.volumes.places import holder_of
+from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
 from iolab.results.dimensions import Dimensions
 from iolab.results.metric import Metric
 from iolab.trial.lab_access import Site

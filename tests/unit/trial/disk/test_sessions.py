@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from iolab.lab.volumes.kernel_scripts import SHOW_NEGOTIATED
+from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
 from iolab.trial.disk.sessions import session_metrics
 
 TARGET = "iqn.2026-01.net.iolab:lun0"
