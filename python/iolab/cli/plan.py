@@ -15,8 +15,8 @@ from iolab.errors import UnsupportedError
 from iolab.experiment import Resolver, load, resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.links.carriers import Carrier, carrier_of
 from iolab.lab.links.link_topology import is_ours
+from iolab.lab.links.wires import Carrier, carrier_of
 from iolab.lab.topology import topology_of
 from iolab.plan.at_once import parts_of
 from iolab.plan.commands import StepCommands, commands, render

@@ -30,9 +30,8 @@ from iolab.lab.actions import (
 )
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, planned_start, start_commands
-from iolab.lab.hosts.processors import processor_word
+from iolab.lab.hosts.tuning import cpu_ranges, processor_word
 from iolab.lab.links.pacer import Pacing
-from iolab.lab.nics.tuning import cpu_ranges
 from iolab.lab.readings import Command
 from iolab.lab.resources import Resource
 from iolab.messages.commands import (

@@ -13,12 +13,11 @@ from iolab.lab.actions import Write
 from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
 from iolab.lab.endpoints import version_of
 from iolab.lab.guests.resources import guest_resources, pin_resources
-from iolab.lab.hosts.processors import processor_resources
+from iolab.lab.hosts.tuning import processor_resources, tuning_resources
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.bridges import netns_resource
 from iolab.lab.links.resources import link_resources
 from iolab.lab.links.shaping import shape_resources
-from iolab.lab.nics.tuning import tuning_resources
 from iolab.lab.packets.placement import Placement
 from iolab.lab.packets.resources import device_resources, packet_resources, with_exact_wires
 from iolab.lab.ports.addresses import route_resource

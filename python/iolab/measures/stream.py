@@ -8,7 +8,7 @@ from iolab.experiment.experiment import Section
 from iolab.experiment.model.measures import Stream
 from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.references.view import Place, View, check_machine, check_pair
-from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.links.shared import check_reach
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology

@@ -14,10 +14,10 @@ from iolab.lab.actions import FOUND, ORIGINAL, PinGuest, Run, StartGuest
 from iolab.lab.dependencies import kernel_dependencies, place_of_link, port_dependencies, ports_of
 from iolab.lab.guests.guest import FunctionBackend, MacvtapBackend
 from iolab.lab.guests.vm import card_ports, guest_of, queue_pairs
+from iolab.lab.hosts.tuning import queues_resource, tunings
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.links.bridges import expect_interface, without_ipv6
 from iolab.lab.links.link_topology import Join, join_of, mac_of
-from iolab.lab.nics.tuning import queues_resource, tunings
 from iolab.lab.packets.placement import Placement
 from iolab.lab.readback.values import Driver, GuestThreads, HardwareSettings, Interface, InterfaceByMac
 from iolab.lab.readings import Command, Expectation, GuestState, Reading

@@ -32,12 +32,11 @@ from iolab.lab.links.link_topology import (
     join_of,
     mac_of,
 )
-from iolab.lab.links.macvtaps import mode_of
-from iolab.lab.links.netem import netem_resources
-from iolab.lab.links.shared import shared_resources
+from iolab.lab.links.shared import mode_of, shared_resources
+from iolab.lab.links.sriov import function_resources
+from iolab.lab.links.tc import netem_resources
 from iolab.lab.links.tunnels import overlay_resources
 from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_resources
-from iolab.lab.nics.sriov import function_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
 from iolab.lab.readings import Command, Expectation, Reading

@@ -1,11 +1,13 @@
-"""Macvlans and ipvlans: ports of namespaces that share one interface, the parent's port or one of the link's own. Pure.
+"""Ports that share one interface: macvlans, ipvlans, and macvtaps of guests. Pure.
 
-A macvlan has an Ethernet address of its own, an ipvlan has that of the interface below and is found by its IP address.
-The kernel passes frames from one to the other itself: no bridge, and nothing passes the interface below.
+It is the parent's port, or one of the link's own. A macvlan has an Ethernet address of its own, an ipvlan has that of
+the interface below and is found by its IP address. The kernel passes frames from one to the other itself: no bridge,
+and nothing passes the interface below.
 """
 
 from collections.abc import Iterator
 
+from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.lab.actions import Run
 from iolab.lab.dependencies import (
@@ -17,7 +19,16 @@ from iolab.lab.dependencies import (
     ports_of,
 )
 from iolab.lab.links.bridges import expect_interface, netns_resource
-from iolab.lab.links.link_topology import Join, is_ours, join_of, mac_of, own_ends, uplinks
+from iolab.lab.links.link_topology import (
+    Join,
+    guest_at,
+    is_ours,
+    join_of,
+    mac_of,
+    macvtaps_on,
+    own_ends,
+    uplinks,
+)
 from iolab.lab.readback.values import Interface
 from iolab.lab.readings import Command
 from iolab.lab.resources import Resource
@@ -26,9 +37,10 @@ from iolab.messages.conflicts import (
     ClashAtPort,
     ClashAtPorts,
     JoinGivesOwnFrames,
+    MacvtapGetsOwnFrames,
     PlainClash,
 )
-from iolab.messages.subjects import ForLink, ValueOf
+from iolab.messages.subjects import ForLink, ForMachine, ValueOf
 from iolab.messages.unmet import UnmetRequirement
 
 STUB = "stub"
@@ -127,3 +139,43 @@ def _shared_needs(lab: Lab, name: str, purpose: ValueOf) -> Iterator[UnmetRequir
         yield ClashAtPort(code="join-on-bridged-port", purpose=purpose, port=above[0])
     if shared_mode(lab, name).startswith("l3"):
         yield ClashAtPort(code="l3-on-port", purpose=purpose, port=above[0])
+
+
+def mode_of(lab: Lab, link: str) -> str:
+    """Return how a link's macvtap shares its lower device: alone it gets every frame, else those to its address."""
+    above = uplinks(lab, link)
+    alone = not above or len(macvtaps_on(lab, above[0])) < 2
+    return "passthru" if alone else "bridge"
+
+
+def macvtap_needs(lab: Lab) -> Iterator[UnmetRequirement]:
+    """Tell of guests that forward frames which their macvtaps never give them."""
+    for link in _on_ports(lab):
+        for end in own_ends(lab, link) if mode_of(lab, link) == "bridge" else ():
+            name = end.machine
+            if guest_at(lab, end).forward == "bridge":
+                port = uplinks(lab, link)[0]
+                purpose = ValueOf(key="forward", value="bridge", part=ForMachine(machine=name))
+                yield MacvtapGetsOwnFrames(purpose=purpose, port=end, lower=port)
+
+
+def check_reach(lab: Lab, source: str, target: str) -> None:
+    """Check that no machine sends to its own child, or back, by a macvtap, macvlan or ipvlan on its port.
+
+    Raises:
+        InputError: one does: the kernel passes no frame between these and the stack of their lower device.
+    """
+    shared = (link for link in lab.links if join_of(lab, link) is Join.SHARED and uplinks(lab, link))
+    for link in (*_on_ports(lab), *shared):
+        port = uplinks(lab, link)[0]
+        parent, guests = port.machine, {end.machine for end in own_ends(lab, link)}
+        if (source == parent and target in guests) or (target == parent and source in guests):
+            on = lab.links[link].join or "macvtap"
+            inside = target if source == parent else source
+            seen = f"{source} and {target}: {inside} has a{'n' if on == 'ipvlan' else ''} {on} on {port}"
+            allowed = f"machines that are not parent and child, or a bridge: by {on} a child reaches all but its parent"
+            raise InputError([Problem("measure", "finding the way of a flow", seen, allowed)])
+
+
+def _on_ports(lab: Lab) -> tuple[str, ...]:
+    return tuple(link for link in lab.links if join_of(lab, link) is Join.ON_PORT)

@@ -1,6 +1,12 @@
-"""Links over others as resources: tunnels of each kind, and bonds. Pure."""
+"""Links over others as resources: tunnels of each kind, and bonds. Pure.
 
+Keys of WireGuard's peers are derived from a lab's names, so that a plan is always the same; they are good for nothing
+else. Diffie-Hellman on Curve25519 (RFC 7748) is as slow as Python: a lab has few keys.
+"""
+
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from shlex import join
 
 from iolab.errors import InputError, Problem
@@ -10,12 +16,15 @@ from iolab.lab.dependencies import base_of, place_of, port_dependencies
 from iolab.lab.links.bridges import expect_interface, show_interfaces
 from iolab.lab.links.link_topology import mac_of
 from iolab.lab.links.overlays import carriers
-from iolab.lab.links.x25519 import private_key, public_key
 from iolab.lab.readback.values import Interface, Lines, LinkData
 from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Port, Topology
 
+PRIME = 2**255 - 19
+A24 = 121665
+"""(486662 - 2) / 4, of the curve (RFC 7748, section 5)."""
+BASE_POINT = 9
 VXLAN_PORT = 4789
 """Of VXLAN (RFC 7348, section 5)."""
 WIREGUARD_PORT = 51820
@@ -26,8 +35,6 @@ EVERYTHING = "0.0.0.0/0,::/0"
 """Every address there is."""
 BOND_PATIENCE_NS = 20_000_000_000
 """How long the ends of a bond may take to agree: LACP with fast timers needs 2 to 6 s (IEEE 802.1AX)."""
-
-
 Outer = dict[str, Endpoint]
 """Port of a tunnel to the endpoint that its packets leave by and come in at."""
 
@@ -240,3 +247,45 @@ def _expect_bond(lab: Lab, port: Port, parts: list[Port]) -> Iterator[Expectatio
         reading = Reading(show_interfaces(port.netns), LinkData(port.name, ("ad_info.num_ports",)))
         what = f"ports that agree in {port.ref}"
         yield Expectation(reading, f"ad_info.num_ports {len(parts)}", what, patience_ns=BOND_PATIENCE_NS)
+
+
+def private_key(name: str) -> str:
+    """Return the private key that a name has, in base64."""
+    return b64encode(
+        _clamped(blake2b(name.encode(), digest_size=32, person=b"iolab wireguard").digest())
+    ).decode()
+
+
+def public_key(name: str) -> str:
+    """Return the public key that a name has, in base64."""
+    secret = _clamped(blake2b(name.encode(), digest_size=32, person=b"iolab wireguard").digest())
+    return b64encode(multiplied(secret, BASE_POINT)).decode()
+
+
+def _clamped(secret: bytes) -> bytes:
+    """Return a secret as the curve takes it: a multiple of 8 with the highest bit set."""
+    return bytes([secret[0] & 248, *secret[1:31], (secret[31] & 127) | 64])
+
+
+def multiplied(secret: bytes, point: int) -> bytes:
+    """Return a point of the curve multiplied by a clamped secret: its u-coordinate, by Montgomery's ladder."""
+    scalar = int.from_bytes(secret, "little")
+    x2, z2, x3, z3 = 1, 0, point, 1
+    for bit in reversed(range(255)):
+        if scalar >> bit & 1:
+            x2, z2, x3, z3 = _step(x2, z2, x3, z3, point)
+        else:
+            x3, z3, x2, z2 = _step(x3, z3, x2, z2, point)
+    return (x2 * pow(z2, PRIME - 2, PRIME) % PRIME).to_bytes(32, "little")
+
+
+def _step(x2: int, z2: int, x3: int, z3: int, point: int) -> tuple[int, int, int, int]:
+    """Return the sum and the double of one step, for a set bit: the sum first."""
+    plus, minus, other_plus, other_minus = x3 + z3, x3 - z3, x2 + z2, x2 - z2
+    doubled_plus, doubled_minus = plus * plus % PRIME, minus * minus % PRIME
+    difference = doubled_plus - doubled_minus
+    left, right = other_minus * plus % PRIME, other_plus * minus % PRIME
+    sum_x, sum_z = (left + right) ** 2 % PRIME, point * (left - right) ** 2 % PRIME
+    double_x = doubled_plus * doubled_minus % PRIME
+    double_z = difference * (doubled_plus + A24 * difference) % PRIME
+    return sum_x, sum_z, double_x, double_z

@@ -1,11 +1,13 @@
 """A link with `wire:` as resources: two ends with a thread of the agent between them, and what it does to frames.
 
 What it does is a held resource of its own: another level changes it while the wire runs. Super-frames are carried whole
-and impaired as the frames that they stand for.
+and impaired as the frames that they stand for. Its ends are taps, which have super-frames, or veth pairs, which have
+rings.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
@@ -16,18 +18,23 @@ from iolab.lab.actions import ImpairWire, Run, StartWire, Write
 from iolab.lab.dependencies import Place, port_dependencies
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
-from iolab.lab.links.carriers import FRAME_OVERHEAD_BYTES, veth_frame_bytes
-from iolab.lab.links.link_topology import home_of, is_paced, mac_of
+from iolab.lab.links.link_topology import home_of, is_paced, joins_bridges, mac_of
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.pacer import QUEUE_FRAMES as PACER_QUEUE_FRAMES
-from iolab.lab.links.pacer import Pacing
-from iolab.lab.links.pacing import pacing_at
+from iolab.lab.links.pacer import PacedClass, PacedFlow, Pacing
+from iolab.lab.links.shaping import selectors_of
 from iolab.lab.readback.values import Interface, PacedWay, Running
 from iolab.lab.readings import Command, Expectation, Reading, WireState
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.units import NS_PER_S
 
+Carrier = Literal["veth", "whole", "apart"]
+"""Veth pairs; taps that carry super-frames whole; taps with every frame apart."""
+VETH_MOST_MTU = 3000
+"""Longer frames do not fit a page with what the kernel keeps beside them [bytes]."""
+FRAME_OVERHEAD_BYTES = 18
+"""Ethernet's header and checksum."""
 End = tuple[str | None, str]
 """Network namespace and name of an interface."""
 POLLING_PRIORITY = 9
@@ -213,4 +220,51 @@ def _open(lab: Lab, port: Port) -> Iterator[Run | Write]:
         Command(
             ("ip", "link", "set", "dev", port.name, *address, "txqueuelen", QUEUE_FRAMES, "up"), port.netns
         )
+    )
+
+
+def carrier_of(lab: Lab, link: str) -> Carrier:
+    """Return what is to carry the frames of a wire; where veth pairs cannot be had, the agent takes taps."""
+    if veth_frame_bytes(lab, link) is not None:
+        return "veth"
+    return "apart" if is_paced(lab, link) else "whole"
+
+
+def veth_frame_bytes(lab: Lab, link: str) -> int | None:
+    """Return the longest frame (without FCS) where the ends of a wire are to be veth pairs; None: taps.
+
+    They carry more frames a second, where every frame comes apart (TSO off), as far as nothing was asked for that they
+    do not have: they hand frames on as they are, so checksums must be in them, and they take them in by the path that
+    may join them (GRO). A wire that paces gives frames one by one, and ends on bridges get what guests join.
+    """
+    offload, mtu = lab.links[link].offload, mtu_of(lab, link)
+    wants_more = "on" in (offload.tx_checksum, offload.sg) or offload.gro == "off"
+    if is_paced(lab, link) or joins_bridges(lab, link) or offload.tso != "off" or wants_more:
+        return None
+    return mtu + FRAME_OVERHEAD_BYTES if mtu <= VETH_MOST_MTU else None  # a tag where the checksum would be
+
+
+def pacing_at(lab: Lab, topology: Topology, link: str, port: PortRef) -> Pacing | None:
+    """Return the pacer at an end of a link, for the frames that it sends; None: it has none.
+
+    Raises:
+        InputError: a class is selected by what has no address.
+    """
+    shape = lab.links[link].shape
+    if shape is None or shape.at != port or not is_paced(lab, link):
+        return None
+    places = {name: place for place, name in enumerate(shape.classes)}
+    flows = (
+        PacedFlow(source, destination, places[name])
+        for name, one in shape.classes.items()
+        for source, destination in selectors_of(topology, link, one)
+    )
+    whole = (PacedClass(shape.rate_bps, shape.rate_bps),)
+    return Pacing(
+        rate_bps=shape.rate_bps,
+        classes=tuple(PacedClass(one.rate, one.most_bps) for one in shape.classes.values()) or whole,
+        flows=tuple(flows),
+        default=places[shape.default] if shape.default else None if places else 0,
+        limit_bytes=shape.limit,
+        burst_bytes=shape.burst,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.packets import Packets
-from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.links.shared import check_reach
 from iolab.lab.packets.flow_addresses import flow_sweeps
 from iolab.lab.packets.frames import check_fit
 from iolab.lab.packets.placement import Way, next_hop, ways

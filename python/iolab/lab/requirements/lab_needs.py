@@ -9,17 +9,15 @@ from iolab.lab.endpoints import VERSIONS
 from iolab.lab.guests.start import MOST_MTU_BYTES
 from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
 from iolab.lab.hosts.settings import is_harmless
+from iolab.lab.hosts.tuning import coalescing_words, tuned_cards
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.links.link_topology import (
     is_function,
     is_macvtap,
 )
-from iolab.lab.links.macvtaps import macvtap_needs
 from iolab.lab.links.overlays import mtu_of, overlay_needs
-from iolab.lab.links.shared import join_needs
-from iolab.lab.nics.settings import coalescing_words
-from iolab.lab.nics.sriov import function_needs
-from iolab.lab.nics.tuning import tuned_cards
+from iolab.lab.links.shared import join_needs, macvtap_needs
+from iolab.lab.links.sriov import function_needs
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.requirements.link_parts import cables, link_parts, machines_of, names, wire_parts
 from iolab.lab.requirements.need import DOM0, IMAGE, NAMESPACES, NEWER_QEMU, SWITCH, Need, NeedKind, Wanted

@@ -14,7 +14,7 @@ from iolab.lab.guests.qemu import Place, qemu_argv
 from iolab.lab.guests.start import PARENT_COMMAND, OwnUser, own_user_of
 from iolab.lab.guests.xen import CONFIG, CREATE, xl_config
 from iolab.lab.kernels import HERE
-from iolab.lab.nics.sriov import find_function
+from iolab.lab.links.sriov import find_function
 from iolab.lab.readings import Command, extract
 from iolab.registry.nics import NICS
 from iolab.run.agents import Agents

@@ -11,7 +11,7 @@ from iolab.agent.messages import SettingRead
 from iolab.errors import LabError
 from iolab.lab.actions import TuneProcessors, TypedCommand
 from iolab.lab.commands import Found, commands_of, file_words
-from iolab.lab.hosts.processors import BOOST, CONTRARY, FILES, NO_TURBO
+from iolab.lab.hosts.tuning import BOOST, CONTRARY, FILES, NO_TURBO
 from iolab.lab.readings import ProcessorState
 from iolab.lab.resources import Resource
 from iolab.run.agents import Agents

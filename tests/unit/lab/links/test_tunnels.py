@@ -12,7 +12,7 @@ from iolab.lab.actions import Run
 from iolab.lab.compose import compose
 from iolab.lab.links.link_topology import mac_of
 from iolab.lab.links.overlays import mtu_of
-from iolab.lab.links.x25519 import multiplied, private_key, public_key
+from iolab.lab.links.tunnels import multiplied, private_key, public_key
 from iolab.lab.readback.values import Lines, LinkData, value_shown
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need

@@ -10,7 +10,7 @@ from iolab.experiment.model.machines import Machine, Netns, Vm
 from iolab.lab.actions import ImpairWire, Run, StartWire
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.links.netem import netem_options
+from iolab.lab.links.tc import netem_options
 from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wire_memory
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.requirements.lab_needs import lab_needs

@@ -11,7 +11,7 @@ from iolab.lab.actions import Run, StartGuest, Tell, Write
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import FunctionBackend
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
-from iolab.lab.nics.sriov import function_needs
+from iolab.lab.links.sriov import function_needs
 from iolab.lab.readback.values import LastName, VirtualFunction, value_shown
 from iolab.lab.resources import Resource, undo_keys
 from iolab.lab.topology import make_topology

@@ -11,7 +11,7 @@ from iolab.experiment.model.machines import HostTuning
 from iolab.lab.actions import Run, SpreadInterrupts
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.nics.tuning import cpu_ranges, traffic_cards, tuned_cards, tunings
+from iolab.lab.hosts.tuning import cpu_ranges, traffic_cards, tuned_cards, tunings
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need
 from iolab.lab.resources import Resource

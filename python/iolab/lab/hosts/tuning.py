@@ -1,24 +1,40 @@
-"""What a computer does for the traffic of its cards: their queues, and the CPUs that take their interrupts.
+"""How a host is tuned: its processors, and the queues, interrupts and pause frames of its cards.
 
-It is asked for by the computer itself, of all its cards with a cable, or by a guest, of the card that its frames pass:
-the parent's own port that a link joins its guests to; a tap or a macvtap on a veth pair has none. Pure.
+It is asked for by the host itself, of all its cards with a cable, or by a guest, of the card that its frames pass: the
+parent's own port that a link joins its guests to; a tap or a macvtap on a veth pair has none. All is put back. Pure.
 """
 
 from collections.abc import Collection, Iterator
 from itertools import product
+from typing import Literal
+
+from pydantic import BaseModel
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Host, HostTuning, Vm
 from iolab.experiment.model.quantities import PortRef
-from iolab.lab.actions import ORIGINAL, Run, SpreadInterrupts
+from iolab.lab.actions import ORIGINAL, Run, SpreadInterrupts, TuneProcessors
 from iolab.lab.dependencies import base_of
+from iolab.lab.kernels import kernel_of
+from iolab.lab.links.bridges import expect_interface
 from iolab.lab.links.link_topology import Join, is_card, join_of, uplinks
-from iolab.lab.nics.settings import card_settings
-from iolab.lab.readback.values import HardwareSettings, Value
-from iolab.lab.readings import Command, Expectation, InterruptState, Reading
+from iolab.lab.readback.values import CardSettings, HardwareSettings, Interface, Value
+from iolab.lab.readings import Command, Expectation, InterruptState, ProcessorState, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
+
+PAUSE_LABELS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
+"""Word of `ethtool -A` to the label that `ethtool -a` shows."""
+CPU = "/sys/devices/system/cpu"
+NO_TURBO = f"{CPU}/intel_pstate/no_turbo"
+FILES = {
+    "governor": f"{CPU}/cpufreq/policy*/scaling_governor",
+    "turbo": f"{NO_TURBO} {CPU}/cpufreq/boost",
+}
+"""What is set to the files that say it, for a shell."""
+CONTRARY = {"on": "0", "off": "1"}
+BOOST = {"on": "1", "off": "0"}
 
 
 def traffic_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
@@ -126,3 +142,74 @@ def cpu_ranges(cpus: tuple[int, ...]) -> str:
         else:
             runs.append([cpu])
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def coalescing_words(asked: BaseModel) -> dict[str, str]:
+    """Return what is asked of a card's interrupts, or pause frames, by the words of ethtool."""
+    values = asked.model_dump(exclude_none=True)
+    return {name.replace("_", "-"): str(value) for name, value in values.items()}
+
+
+def card_settings(port: Port, asked: HostTuning, need: str) -> Iterator[Resource]:
+    """Return how a card holds its interrupts back, and its pause frames.
+
+    Changing either may take a link down for seconds: its carrier is waited for.
+    """
+    if words := coalescing_words(asked.coalesce):
+        yield _set(port, "coalesce", ("-C", "-c"), words, {word: word for word in words}, need)
+    if words := coalescing_words(asked.pause):
+        yield _set(port, "pause", ("-A", "-a"), words, {word: PAUSE_LABELS[word] for word in words}, need)
+
+
+def _set(
+    port: Port, what: str, options: tuple[str, str], words: dict[str, str], labels: dict[str, str], need: str
+) -> Resource:
+    change, show = options
+    reading = Reading(Command(("ethtool", show, port.name), port.netns), CardSettings(tuple(labels.items())))
+    flat = tuple(word for pair in words.items() for word in pair)
+    return Resource(
+        key=f"{what}:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(need,),
+        actions=(
+            Run(
+                Command(("ethtool", change, port.name, *flat), port.netns),
+                Command(("ethtool", change, port.name, ORIGINAL), port.netns),
+                reading,
+            ),
+        ),
+        expect=(
+            Expectation(reading, " ".join(flat), f"{what} of {port.ref}"),
+            expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}"),
+        ),
+        held=True,
+    )
+
+
+def processor_resources(lab: Lab) -> Iterator[Resource]:
+    """Return what is asked of the processors of each computer."""
+    for name, machine in lab.machines.items():
+        if isinstance(machine, Host):
+            if machine.processors.governor is not None:
+                yield _tuned(lab, name, "governor", machine.processors.governor)
+            if machine.processors.turbo is not None:
+                yield _tuned(lab, name, "turbo", machine.processors.turbo)
+
+
+def _tuned(lab: Lab, name: str, what: Literal["governor", "turbo"], value: str) -> Resource:
+    return Resource(
+        key=f"{what}:{name}",
+        machine=name,
+        kernel=kernel_of(lab, name),
+        actions=(TuneProcessors(what, value),),
+        expect=(Expectation(Reading(ProcessorState(what), Value()), value, f"{what} of {name}"),),
+        held=True,
+    )
+
+
+def processor_word(wanted: TuneProcessors, path: str) -> str:
+    """Return what is written into a file so that the processors run as wanted."""
+    if wanted.what == "governor":
+        return wanted.value
+    return (CONTRARY if path == NO_TURBO else BOOST)[wanted.value]

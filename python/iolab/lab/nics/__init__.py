@@ -1,1 +1,0 @@
-"""Network cards of hosts: their settings, queues and interrupts, and their virtual functions. Pure."""
