@@ -97,7 +97,7 @@ def _profile(site: "Site", asked: Profile) -> "Instrument":
 
 
 def _profile_needs(lab: "Lab", asked: Profile, purpose: "Purpose") -> "Iterator[Wanted]":
-    from iolab.lab.requirements.profiles import profile_needs
+    from iolab.lab.requirements.part_needs import profile_needs
 
     return profile_needs(lab, asked.on, purpose)
 

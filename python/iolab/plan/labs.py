@@ -12,7 +12,7 @@ from iolab.experiment.model.packets import Packets
 from iolab.frozen import frozen
 from iolab.lab.compose import compose
 from iolab.lab.guests.resources import cpus_of
-from iolab.lab.hosts.computers import Computer, first_card
+from iolab.lab.hosts.readiness import Computer, first_card
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, placement_of, ways
 from iolab.lab.resources import Resource

@@ -9,7 +9,7 @@ from pydantic import Field
 from iolab.errors import StoreError
 from iolab.experiment.experiment import Summary
 from iolab.frozen import frozen
-from iolab.lab.hosts.computers import Computer
+from iolab.lab.hosts.readiness import Computer
 from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
 from iolab.results.encoding import Encoding

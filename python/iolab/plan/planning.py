@@ -14,8 +14,8 @@ from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment, Factor, Selector
 from iolab.experiment.factors.product import names
 from iolab.lab.change_cost import grouping
-from iolab.lab.hosts.computers import computers_of
 from iolab.lab.hosts.facts import Facts, decode_facts
+from iolab.lab.hosts.readiness import computers_of
 from iolab.plan.estimate import Estimate
 from iolab.plan.learned_durations import Learned
 from iolab.plan.tasks import Task, make_tasks

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from iolab.experiment.experiment import Summary
 from iolab.frozen import frozen
-from iolab.lab.hosts.computers import Computer
+from iolab.lab.hosts.readiness import Computer
 from iolab.messages.unmet import UnmetRequirement
 
 PLAN_SCHEMA = 4

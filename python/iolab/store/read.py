@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from iolab.errors import AgentError, InputError, Problem, StoreError
 from iolab.experiment.reading.document import read as document_of
 from iolab.experiment.reading.problems import Problems
-from iolab.lab.hosts.computers import Computer, computers_of
 from iolab.lab.hosts.facts import decode_facts
+from iolab.lab.hosts.readiness import Computer, computers_of
 from iolab.messages.notes import LastLineCut
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.plan_file import decode_plan

@@ -1,4 +1,4 @@
-"""What the parts of a lab need of the kernels they are on: this computer's, other hosts', those of guest images."""
+"""What the parts of a lab need of the kernels they are on: this host's, other hosts', those of guest images."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,6 @@ from iolab.lab.compose import compose
 from iolab.lab.endpoints import VERSIONS
 from iolab.lab.guests.start import MOST_MTU_BYTES
 from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
-from iolab.lab.hosts.settings import is_harmless
 from iolab.lab.hosts.tuning import coalescing_words, tuned_cards
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.links.link_topology import (
@@ -48,6 +47,14 @@ from iolab.messages.subjects import (
 from iolab.messages.unmet import WholeKernel
 from iolab.registry.image_names import flavour_of_image
 from iolab.registry.nics import NICS
+
+HARMLESS = (
+    "net.", "vm.dirty_", "vm.swappiness", "vm.vfs_cache_pressure", "vm.nr_hugepages", "kernel.numa_balancing",
+    "kernel.sched_", "kernel.timer_migration", "kernel.watchdog", "kernel.nmi_watchdog", "fs.aio-max-nr",
+)  # fmt: skip
+"""What their names begin with; none makes the kernel start a program, load code or write to a place."""
+PROTECTIVE = ("net.core.bpf_jit_harden", "net.core.bpf_jit_kallsyms", "net.ipv4.ip_unprivileged_port_start")
+"""Of these names, settings that protect the kernel or its other users."""
 
 
 def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
@@ -276,6 +283,12 @@ def _networks(lab: Lab, topology: Topology) -> Iterator[Wanted]:
 
 def _asked(machine: str, key: str, value: str) -> Purpose:
     return ValueOf(key=key, value=value, part=ForMachine(machine=machine))
+
+
+def is_harmless(setting: str) -> bool:
+    """Return whether every experiment may set a setting; others, such as kernel.core_pattern, need the user's word."""
+    name = setting.replace("/", ".")
+    return name.startswith(HARMLESS) and name not in PROTECTIVE
 
 
 QEMU = "qemu-system-x86_64"

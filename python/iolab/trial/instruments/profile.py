@@ -8,7 +8,7 @@ from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
 from iolab.agent.messages import FolderMade, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.model.instruments import Profile
-from iolab.lab.requirements.profiles import profiled_kernels
+from iolab.lab.requirements.part_needs import profiled_kernels
 from iolab.messages.hosts import computer
 from iolab.messages.profiles import (
     LocksUnseen,
