@@ -19,8 +19,17 @@ from iolab.lab.links.shared import join_needs, macvtap_needs
 from iolab.lab.links.sriov import function_needs
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.requirements.link_parts import cables, link_parts, machines_of, names, wire_parts
-from iolab.lab.requirements.need import DOM0, IMAGE, NAMESPACES, NEWER_QEMU, SWITCH, Need, NeedKind, Wanted
-from iolab.lab.requirements.where import where
+from iolab.lab.requirements.need import (
+    DOM0,
+    IMAGE,
+    NAMESPACES,
+    NEWER_QEMU,
+    SWITCH,
+    Need,
+    NeedKind,
+    Wanted,
+    where,
+)
 from iolab.lab.services.needs import standing_needs
 from iolab.lab.topology import Topology, cpus_of, topology_of
 from iolab.lab.volumes.needs import joint_needs

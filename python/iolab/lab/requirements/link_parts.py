@@ -21,8 +21,7 @@ from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.tunnels import outer_end
 from iolab.lab.links.wires import link_memory
 from iolab.lab.ports.offloads import offload_switches
-from iolab.lab.requirements.need import Need, NeedKind, Wanted
-from iolab.lab.requirements.where import where
+from iolab.lab.requirements.need import Need, NeedKind, Wanted, where
 from iolab.lab.topology import Port, Topology
 from iolab.messages.conflicts import (
     CableEndNoHost,

@@ -4,10 +4,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from ipaddress import IPv4Network
 
+from iolab.experiment.experiment import Lab
 from iolab.frozen import frozen
 from iolab.lab.endpoints import version_of
 from iolab.lab.guests.start import PROGRAM as TESTPMD
+from iolab.lab.guests.vm import image_of
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
+from iolab.lab.kernels import HERE
 from iolab.messages.hosts import Computer, computer
 from iolab.messages.subjects import Purpose
 from iolab.messages.unmet import (
@@ -333,6 +336,13 @@ def _lacking_feature(need: Need, facts: Facts, host: Computer) -> UnmetRequireme
     if not need.machines:
         return ModuleInGuest(purpose=purpose, host=host, module=module)
     return ModuleInGuests(purpose=purpose, host=host, module=module, machines=need.machines)
+
+
+def where(lab: Lab, kernel: str) -> str:
+    """Return who must have what is needed on a kernel."""
+    if kernel == HERE:
+        return ""
+    return f"{IMAGE}{image_of(lab, kernel)}" if lab.machines[kernel].kind == "vm" else f"{OTHER_HOST}{kernel}"
 
 
 NAMESPACES = "netns"

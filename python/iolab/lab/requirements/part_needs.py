@@ -8,8 +8,7 @@ from iolab.experiment.model.machines import Machine, Vm
 from iolab.experiment.model.measures import Measure
 from iolab.lab.guests.vm import image_of
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.requirements.need import IMAGE, Need, NeedKind, Wanted
-from iolab.lab.requirements.where import where
+from iolab.lab.requirements.need import IMAGE, Need, NeedKind, Wanted, where
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.needs import disk_needs
 from iolab.messages.conflicts import (
