@@ -26,7 +26,7 @@ from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
 from iolab.lab.readings import Expectation, Reading, Setting
 from iolab.lab.resources import Resource
-from iolab.lab.services.resources import standing_resources
+from iolab.lab.services import standing_resources
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of, topology_of
 from iolab.lab.volumes.resources import volume_resources
 

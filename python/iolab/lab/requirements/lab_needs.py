@@ -30,7 +30,7 @@ from iolab.lab.requirements.need import (
     Wanted,
     where,
 )
-from iolab.lab.services.needs import standing_needs
+from iolab.lab.services import standing_needs
 from iolab.lab.topology import Topology, cpus_of, topology_of
 from iolab.lab.volumes.needs import joint_needs
 from iolab.messages.conflicts import (

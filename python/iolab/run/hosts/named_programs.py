@@ -14,7 +14,7 @@ from iolab.experiment.model.machines import Host, Netns, Vm
 from iolab.experiment.model.measures import Measure
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
-from iolab.lab.services.needs import programs_of
+from iolab.lab.services import programs_of
 from iolab.registry.registry import measure_kinds
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import present

@@ -1,1 +1,0 @@
-"""What stands on machines beside their network: files, changes by commands, services."""
