@@ -10,8 +10,19 @@ from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.model.machines import Machine
 from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
-from iolab.lab.addresses import Assigned, Interface, Wanted, assign
-from iolab.lab.endpoints import VERSIONS, Endpoint, Home, Port, Route, Segment, owns
+from iolab.lab.endpoints import (
+    VERSIONS,
+    Assigned,
+    Endpoint,
+    Home,
+    Interface,
+    Port,
+    Route,
+    Segment,
+    Wanted,
+    assign,
+    owns,
+)
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
 from iolab.lab.links.overlays import COUNTED, bonded, links_below
