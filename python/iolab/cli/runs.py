@@ -31,12 +31,11 @@ from iolab.plan.types import Plan, unsupported
 from iolab.report.locale import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
-from iolab.run.alike_failures import MOST_ALIKE, LabsUnmade
 from iolab.run.durations import durations_file, recall
-from iolab.run.hosts.guest_images import provide_images
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import changed_readiness
-from iolab.run.hosts.hosts import hosts_of, reach_hosts
+from iolab.run.hosts.hosts import hosts_of, provide_images, reach_hosts
+from iolab.run.outcome import MOST_ALIKE, LabsUnmade
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 

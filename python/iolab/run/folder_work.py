@@ -18,7 +18,7 @@ from iolab.results.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.durations import remember
 from iolab.run.hosts.host_facts import changed_facts, facts_of
-from iolab.run.observer import Observer
+from iolab.run.outcome import Observer
 from iolab.run.session import Host, Session
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.folder import RunFolder, create_folder

@@ -1,14 +1,73 @@
-"""What came of the steps that are taken at once: what holds for all of them, and what each measure gave."""
+"""What became of a step, who is told of it, and which failures are alike."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from iolab.errors import LabError
 from iolab.lab.packets.placement import Placement
 from iolab.messages.failures import Failure
 from iolab.messages.warnings import TrialWarning
+from iolab.plan.types import Plan, Step
 from iolab.results.trial import GuestUse, Status, TrialResult
-from iolab.store.records import Samples
+from iolab.store.records import Samples, TrialRecord
 from iolab.trial.measurement import Measured
+
+
+class Observer(Protocol):
+    """Someone who watches a run."""
+
+    def run_begins(self, plan: Plan, steps: int, already: int) -> None:
+        """`steps` trials are to be done, `already` are stored."""
+
+    def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
+        """A trial begins; all that is left takes about `left_ns`."""
+
+    def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
+        """A trial is stored; all that is left takes about `left_ns`."""
+
+    def guests_start(self, names: Sequence[str]) -> None:
+        """Guests are about to be started, which takes seconds to minutes."""
+
+
+MOST_ALIKE = 3
+"""Labs in a row that fail alike before a run stops."""
+
+
+class LabsUnmade(LabError):
+    """Several labs in a row could not be made, all for one reason."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"making the lab: {MOST_ALIKE} in a row failed alike: {failure.code}")
+        self.failure = failure
+        """Why."""
+
+
+class AlikeFailures:
+    """The failures of labs that could not be made, since the last one that could."""
+
+    def __init__(self) -> None:
+        self._last: Failure | None = None
+        self._count = 0
+
+    def made(self) -> None:
+        """Note a lab that was made."""
+        self._last, self._count = None, 0
+
+    def failed(self, failure: Failure) -> None:
+        """Note a lab that could not be made."""
+        self._count = self._count + 1 if failure == self._last else 1
+        self._last = failure
+
+    def stop_if_hopeless(self) -> None:
+        """Raise if so many labs in a row failed alike.
+
+        Raises:
+            LabsUnmade: with the reason.
+        """
+        if self._last is not None and self._count >= MOST_ALIKE:
+            raise LabsUnmade(self._last)
+
 
 Warnings = Callable[[Mapping[str, GuestUse], Placement | None], tuple[TrialWarning, ...]]
 """Gives what must be known of guests and of hosts to read the figures of a measure."""

@@ -22,8 +22,8 @@ from iolab.results.metric import Metrics
 from iolab.results.trial import Status
 from iolab.results.verdict import Limit, Verdict
 from iolab.run.agents import Agents
-from iolab.run.alike_failures import LabsUnmade
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.run.outcome import LabsUnmade
 from iolab.run.session import Session
 from iolab.store.folder import create_folder
 from iolab.store.records import TrialRecord

@@ -19,7 +19,7 @@ from iolab.results.trial import CommandRecord, GuestUse
 from iolab.run.agents import Agents
 from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Hypervisors
-from iolab.run.guests.monitor_reading import MonitorError
+from iolab.run.guests.qemu_monitor import MonitorError
 from iolab.run.guests.running_guest import RunningGuest, disk_statistics, pin_threads, read_state
 from iolab.run.guests.start import autopsy, connect, end, launched, patience_s
 from iolab.store.folder import packages_digest

@@ -1,14 +1,12 @@
-"""What QEMU's monitor (QMP) tells of a guest, through a relay of its parent's agent.
-
-The session lasts for one inquiry. The library speaks the protocol; lines are passed on between socket and relay.
-"""
+"""The monitor of a running QEMU (QMP): its greeting, its commands, the threads of its CPUs."""
 
 import asyncio
 import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from qemu.qmp import QMPClient, QMPError
@@ -17,7 +15,25 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.agent.relay import RelayedTransport, at_socket
 from iolab.errors import AgentError
-from iolab.run.guests.monitor_reading import MonitorError, MonitorReading
+
+
+class MonitorError(Exception):
+    """The hypervisor does not answer, or not as it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReading:
+    """One inquiry."""
+
+    status: str
+    """Run state: running, paused, ..."""
+    vcpus: Mapping[int, int]
+    """Virtual CPU to the parent's thread that runs it."""
+    kvm: bool
+    """Whether hardware virtualisation is used."""
+    version: str
+    """Of QEMU."""
+
 
 INQUIRY_DEADLINE_S = 30.0
 """QEMU answers in milliseconds; a stopped one never."""

@@ -18,7 +18,7 @@ from iolab.lab.hosts.facts import cpu_list
 from iolab.results.trial import CommandRecord, GuestUse
 from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Launch
-from iolab.run.guests.monitor_reading import MonitorError, MonitorReading
+from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading
 from iolab.run.guests.switches import Switch
 from iolab.run.guests.xen_domains import XL_TIMEOUT_MS, domain_state
 

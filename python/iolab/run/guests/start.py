@@ -13,9 +13,8 @@ from iolab.errors import AgentError, LabError, UnsupportedError
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import process_id
 from iolab.run.guests.hypervisors import Launch
-from iolab.run.guests.processes import END_DEADLINE_S, ended, how, stop_together
 from iolab.run.guests.running_guest import RunningGuest
-from iolab.run.guests.switches import start_switches, stop_switches
+from iolab.run.guests.switches import END_DEADLINE_S, ended, how, start_switches, stop_switches, stop_together
 from iolab.run.guests.xen_domains import console_of, create_domain, destroy_domain
 
 NESTED_BOOT_DEADLINE_S = 240.0

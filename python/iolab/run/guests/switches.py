@@ -1,18 +1,16 @@
-"""The switches in user space that carry cards of guests: started before their guest, ended after it.
-
-What a switch is, is decided in lab/guests/switch.py.
-"""
+"""Switches in user space that carry guests' cards: started, pinned, ended; and processes that an agent supervises."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from iolab.agent.client import Agent, Refused
+from iolab.agent.client import Agent, AgentLost, Refused
 from iolab.agent.messages import ProcessEnded
 from iolab.errors import AgentError, LabError
 from iolab.lab.guests.guest import Guest, GuestNic, VhostUserBackend
 from iolab.lab.guests.start import PROGRAM, RUNTIME, switch_argv, switch_id, switched
-from iolab.run.guests.processes import ended, how, stop_together
 
+GRACE_MS = 500
+END_DEADLINE_S = 10.0
 START_TIMEOUT_MS = 10_000
 WAIT_MS = 50
 TRIES = 1200
@@ -97,6 +95,29 @@ def _told(ending: ProcessEnded) -> str:
     said = "; ".join(line for line in lines if any(word in line.lower() for word in COMPLAINTS))[:WORDS]
     advice = f"; {ADVICE}" if NO_DRIVER in said else ""
     return f"{PROGRAM} ended with {how(ending)}{f': {said}' if said else ''}{advice}"
+
+
+def ended(agent: Agent, process: str, timeout_ms: int) -> ProcessEnded | None:
+    """Return how a process ended, within a time; None: it runs, or nobody can tell."""
+    try:
+        return agent.wait(process, timeout_ms)
+    except (Refused, AgentLost):
+        return None
+
+
+def how(end: ProcessEnded) -> str:
+    """Return how a process ended, in words."""
+    return f"signal {end.signal}" if end.signal is not None else f"status {end.exit_status}"
+
+
+def stop_together(processes: Iterable[tuple[Agent, str]]) -> None:
+    """End processes of several agents; what is gone already is passed over."""
+    params = [(agent, {"id": process, "grace_ms": GRACE_MS}) for agent, process in processes]
+    for pending in [agent.begin("process.stop", one) for agent, one in params]:
+        try:
+            pending.result(END_DEADLINE_S)
+        except (Refused, AgentLost):
+            continue
 
 
 COMPLAINTS = ("unable", "cannot", "failed", "invalid", "error", "cause")

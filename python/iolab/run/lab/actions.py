@@ -32,10 +32,9 @@ from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.command_records import record_of
 from iolab.run.guests.guests import Guests
-from iolab.run.lab.interrupts import Interrupts
 from iolab.run.lab.napi_threads import NapiThreads
-from iolab.run.lab.processors import Processors
 from iolab.run.lab.readback import REPLY_DEADLINE_S, Awaited, Reader
+from iolab.run.lab.tuning import Interrupts, Processors
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from iolab.lab.readings import (
 from iolab.messages.failures import Difference, NothingReadBack, ReadBack
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
-from iolab.run.lab.interrupts import Interrupts
-from iolab.run.lab.processors import Processors
+from iolab.run.lab.tuning import Interrupts, Processors
 
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
 
