@@ -1,12 +1,31 @@
-"""An agent on a clean host: here, or on another host by ssh."""
+"""Connections to the agents of hosts: how one is started, and which interfaces carry ssh itself."""
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from iolab.agent.client import UNDO_DEADLINE_S, Agent
+from iolab.agent.decoding import understood
+from iolab.agent.messages import Json
 from iolab.agent.ssh import SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
+
+LOGIN = "SSH_CONNECTION"
+"""What sshd tells every session: the client's address and port, then its own."""
+SHOW = ("ip", "-details", "-j", "addr")
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The addresses of a connection by ssh."""
+
+    client: str
+    """Of who called, as the host sees it."""
+    server: str
+    """Of the host itself."""
 
 
 @contextmanager
@@ -69,3 +88,74 @@ def refuse_unclean(agent: Agent, host: str | None = None) -> None:
         raise UnsupportedError(
             f"preparing {name}: {left} changes of an agent that was killed are not undone; run `{clean}` first"
         )
+
+
+def parse_ends(text: str) -> Ends | None:
+    """Return the ends that `SSH_CONNECTION` tells; None: it tells none."""
+    words = text.split()
+    return Ends(words[0], words[2]) if len(words) == 4 and words[0] != "UNKNOWN" else None
+
+
+def ends_of(agent: Agent) -> Ends | None:
+    """Return the ends of the connection to an agent; None: it is not reached by ssh."""
+    transport = agent.transport
+    return parse_ends(transport.login_setting(LOGIN)) if isinstance(transport, SshTransport) else None
+
+
+def carriers_there(agent: Agent) -> list[str]:
+    """Return the interfaces of another host that carry the connection to it, and those that these stand on."""
+    ends = ends_of(agent)
+    if ends is None or agent.hello.rootless:  # from its own namespaces it sees none, and can change none
+        return []
+    return _carriers(agent, [ends.server], [ends.client])
+
+
+def carriers_here(here: Agent, others: Iterable[Agent]) -> list[str]:
+    """Return the interfaces of this computer that carry a login by ssh to it, or our connections to other hosts."""
+    login = parse_ends(os.environ.get(LOGIN, ""))
+    ends = [found for agent in others if (found := ends_of(agent)) is not None]
+    own = [end.client for end in ends] + ([login.server] if login else [])
+    if not own or here.hello.rootless:
+        return []
+    return _carriers(here, own, [login.client] if login else [])
+
+
+def carrying(addresses: Json, routes: Json, own: Iterable[str]) -> list[str]:
+    """Return the interfaces that have one of our own addresses, or a route, and all that these stand on. Pure."""
+    wanted = {address.partition("%")[0] for address in own}
+    found = [one["dev"] for one in routes if "dev" in one]
+    found += [
+        one["ifname"]
+        for one in addresses
+        if wanted & {each.get("local") for each in one.get("addr_info", [])}
+    ]
+    below = _below(addresses)
+    for name in found:  # grows while it is walked: what stands on a bridge stands on its members
+        found += [lower for lower in below.get(name, ()) if lower not in found]
+    return [name for name in dict.fromkeys(found) if name != "lo"]
+
+
+def _below(addresses: Json) -> Mapping[str, list[str]]:
+    """Return what interfaces stand on: a bridge or bond on its members, a VLAN on its card; a veth has a peer only."""
+    below: dict[str, list[str]] = {}
+    for one in addresses:
+        if "master" in one:
+            below.setdefault(one["master"], []).append(one["ifname"])
+        if "link" in one and one.get("linkinfo", {}).get("info_kind") != "veth":
+            below.setdefault(one["ifname"], []).append(one["link"])
+    return below
+
+
+def _carriers(agent: Agent, own: list[str], others: list[str]) -> list[str]:
+    asked = [("ip", "-j", "route", "get", *_target(address)) for address in others]
+    shown, *routes = agent.run_all([(argv, None) for argv in (SHOW, *asked)])
+    with understood(agent.name, "addresses and routes"):
+        ways = [way for route in routes if route.succeeded for way in json.loads(route.stdout)]
+        addresses = json.loads(shown.stdout) if shown.succeeded else []
+        return carrying(addresses, ways, own)
+
+
+def _target(address: str) -> tuple[str, ...]:
+    """Return what `ip route get` is asked for: an address of one line only has that line's name behind it."""
+    plain, _, zone = address.partition("%")
+    return (plain, "dev", zone) if zone else (plain,)

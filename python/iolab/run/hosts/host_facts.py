@@ -16,7 +16,7 @@ from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_
 from iolab.lab.requirements.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.registry.kernel_modules import FEATURE_MODULES
 from iolab.registry.registry import programs
-from iolab.run.hosts.control_connections import carriers_there
+from iolab.run.hosts.host_agent import carriers_there
 from iolab.run.stored_calibration import stored_calibration
 
 FACTS_SCHEMA = 1

@@ -8,8 +8,7 @@ from iolab.lab.hosts.facts import InterfaceFact, ProcessorFacts
 from iolab.messages.checks import HostExamined
 from iolab.messages.host_issues import NetworkManagerManages
 from iolab.report.locale import EN
-from iolab.run.doctor.findings import Finding, Grade
-from iolab.run.doctor.readiness import readiness_findings
+from iolab.run.doctor.host_findings import Finding, Grade, readiness_findings
 
 
 def found(

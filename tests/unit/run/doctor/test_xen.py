@@ -5,8 +5,8 @@ from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 
 from iolab.agent.client import Agent
 from iolab.report.locale import EN
-from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.guests import xen_finding
+from iolab.run.doctor.host_findings import Finding, Grade
 
 INFO = """host                   : pc6
 nr_cpus                : 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.run.hosts.control_connections import Ends, carrying, parse_ends
+from iolab.run.hosts.host_agent import Ends, carrying, parse_ends
 
 ADDRESSES = [
     {"ifname": "lo", "addr_info": [{"local": "127.0.0.1"}]},

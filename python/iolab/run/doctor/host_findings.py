@@ -1,6 +1,8 @@
-"""What of a host changes figures: its processors and its cards, from its facts; each with what to do about it."""
+"""What the doctor finds: of a host's readiness, and the shape of each finding."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 
 from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts
 from iolab.lab.hosts.readiness import concerns
@@ -23,7 +25,28 @@ from iolab.messages.checks import (
     NumaNodes,
 )
 from iolab.messages.host_issues import HostIssue
-from iolab.run.doctor.findings import Finding, Grade, good
+
+
+class Grade(StrEnum):
+    """How good it is."""
+
+    GOOD = "good"
+    LIMITED = "limited"
+    """Some experiments cannot run, or results may be disturbed."""
+    LACKING = "lacking"
+    """The quickstart cannot run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    subject: str
+    """What was looked at."""
+    grade: Grade
+    """How good it is."""
+    seen: tuple[Examined | HostIssue, ...]
+    """What was seen, and what of it changes figures."""
 
 
 def readiness_findings(facts: Facts) -> list[Finding]:
@@ -94,3 +117,18 @@ def _finding(subject: str, seen: Examined, found: tuple[HostIssue, ...]) -> Find
     """Return a finding, limited where there is a concern about its subject."""
     own = tuple(concern for concern in found if concern.subject == subject)
     return Finding(subject, Grade.LIMITED if own else Grade.GOOD, (seen, *own))
+
+
+def good(subject: str, *seen: Examined) -> Finding:
+    """Return that all is well."""
+    return Finding(subject, Grade.GOOD, seen)
+
+
+def limited(subject: str, *seen: Examined) -> Finding:
+    """Return that some experiments cannot run, or may be disturbed."""
+    return Finding(subject, Grade.LIMITED, seen)
+
+
+def lacking(subject: str, *seen: Examined) -> Finding:
+    """Return that hardly anything can run."""
+    return Finding(subject, Grade.LACKING, seen)
