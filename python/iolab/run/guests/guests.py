@@ -16,8 +16,7 @@ from iolab.lab.actions import PinGuest, StartGuest
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
 from iolab.results.trial import CommandRecord, GuestUse
-from iolab.run.agents import Agents
-from iolab.run.command_records import record_of
+from iolab.run.agents import Agents, record_of
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.guests.qemu_monitor import MonitorError
 from iolab.run.guests.running_guest import RunningGuest, disk_statistics, pin_threads, read_state

@@ -16,7 +16,7 @@ from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, SwitchStart, process_id
 from iolab.lab.hosts.facts import cpu_list
 from iolab.results.trial import CommandRecord, GuestUse
-from iolab.run.command_records import record_of
+from iolab.run.agents import record_of
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading
 from iolab.run.guests.switches import Switch

@@ -29,8 +29,7 @@ from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
 from iolab.lab.readings import Command, Reading, extract
 from iolab.lab.resources import Resource
 from iolab.results.trial import CommandRecord
-from iolab.run.agents import Agents
-from iolab.run.command_records import record_of
+from iolab.run.agents import Agents, record_of
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.readback import REPLY_DEADLINE_S, Awaited, Reader
