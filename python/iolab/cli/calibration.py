@@ -14,8 +14,7 @@ from iolab.errors import ExitCode
 from iolab.run.calibration import calibrate as measure_instrument
 from iolab.run.calibration import figures
 from iolab.run.hosts.host_agent import open_agent, refuse_unclean
-from iolab.run.hosts.host_facts import read_facts
-from iolab.run.stored_calibration import store_calibration
+from iolab.run.hosts.host_facts import read_facts, store_calibration
 from iolab.units import format_count
 
 

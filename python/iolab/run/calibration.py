@@ -23,8 +23,8 @@ from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import topology_of
 from iolab.results.load import LoadRecord
 from iolab.run.agents import Agents
+from iolab.run.hosts.host_facts import SCHEMA, identity
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.run.stored_calibration import SCHEMA, identity
 from iolab.trial.histograms import quantile
 from iolab.trial.lab_access import LIVE, ArrivalThread, Site
 from iolab.trial.packets.load import LoadBench

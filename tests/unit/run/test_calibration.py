@@ -11,7 +11,7 @@ from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.run.calibration import calibrate, figures
 from iolab.run.folder_work import decode_calibration, host_of
-from iolab.run.stored_calibration import store_calibration, stored_calibration
+from iolab.run.hosts.host_facts import store_calibration, stored_calibration
 from iolab.trial.search.simulated import Device
 
 HOST: dict[str, Json] = {

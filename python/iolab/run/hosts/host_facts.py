@@ -1,24 +1,27 @@
-"""The facts of a host: read before a run, stored with it, and compared when it goes on."""
+"""The facts of a host: read by its agent, with its stored calibration."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
+from hashlib import blake2b
 from ipaddress import IPv4Network
+from pathlib import Path
 from shlex import join, quote
 
 from iolab.agent.client import Agent
 from iolab.agent.decoding import understood
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
-from iolab.errors import AgentError, UnsupportedError
+from iolab.errors import AgentError, StoreError, UnsupportedError
+from iolab.files import cache_folder, write_whole
 from iolab.lab.guests.start import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.requirements.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.registry.kernel_modules import FEATURE_MODULES
 from iolab.registry.registry import programs
 from iolab.run.hosts.host_agent import carriers_there
-from iolab.run.stored_calibration import stored_calibration
 
+SCHEMA = 1
 FACTS_SCHEMA = 1
 """Version of facts.json."""
 TOOLS = ("ip", "tc", "wg", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl",
@@ -59,8 +62,6 @@ does an emulated Dom0 on a busy computer."""
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
 """Facts that must be equal for trials to belong to one run; so must settings, the programs that measure, and whether it
 is rootless."""
-
-
 PROCESSORS = ("governors", "turbo", "smt")
 """Of how the processors run, what must be equal too, where the stored facts tell of it."""
 CARDS = ("firmware", "driver_version", "coalescing", "pause", "manager")
@@ -236,3 +237,39 @@ def _of_routes(routes: Json) -> Iterator[tuple[str, str]]:
     for one in routes:
         if one["dst"] not in EVERYTHING:
             yield str(IPv4Network(one["dst"], strict=False)), one.get("dev", "")
+
+
+def stored_calibration(host: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Return what was measured on a host with its kernel, or None."""
+    try:
+        found = json.loads(place(identity(host)).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    same = isinstance(found, dict) and found.get("schema") == SCHEMA and found.get("host") == identity(host)
+    return found if same else None
+
+
+def store_calibration(found: Mapping[str, Json]) -> Path:
+    """Keep a calibration for later runs; return where.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    path = place(found["host"])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(found, indent=1))
+    except OSError as error:
+        raise StoreError(f"storing the calibration in {path}: {error.strerror}") from error
+    return path
+
+
+def place(host: Mapping[str, Json]) -> Path:
+    """Return where the calibration of a host lies (XDG base directories); its name is a digest of its identity."""
+    digest = blake2b(json.dumps(host, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return cache_folder() / f"calibration-{digest}.json"
+
+
+def identity(host: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what must be the same for a calibration to hold."""
+    return {name: host.get(name) for name in ("hostname", "kernel", "architecture", "cpu_model", "cpus")}
