@@ -26,7 +26,7 @@ from iolab.plan.selection import selection
 from iolab.plan.types import Plan, unsupported
 from iolab.registry.registry import measure_kinds
 from iolab.run.agents import Agents
-from iolab.run.durations import durations_file, recall
+from iolab.run.folder_work import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import planning_facts
 from iolab.run.hosts.hosts import hosts_of

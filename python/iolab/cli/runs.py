@@ -31,7 +31,7 @@ from iolab.plan.types import Plan, unsupported
 from iolab.report.locale import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
-from iolab.run.durations import durations_file, recall
+from iolab.run.folder_work import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import changed_readiness
 from iolab.run.hosts.hosts import hosts_of, provide_images, reach_hosts
