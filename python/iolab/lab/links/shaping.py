@@ -2,7 +2,7 @@
 
 The qdisc sits on the interface that carries the packets (the VLAN's, where there is one): below it frames are
 tagged, and filters for `protocol ip` would not see them. Packets that no filter selects pass unshaped, unless
-`default` names a class; an htb without classes shapes everything. iolab's own pacer is a part of a wire (`pacing`).
+`default` names a class; an htb without classes shapes everything. iolab's own pacer is a part of a wire (`wires`).
 """
 
 from collections.abc import Iterator
