@@ -1,7 +1,7 @@
 """What the instrument itself can do on this host: generator, pacing, receiver, time stamps, and its own scatter.
 
 Measured on a veth pair between two namespaces of its own, with nothing in between: what it finds is the instrument's.
-What is found is kept by `run.stored_calibration`; runs copy it into facts.json, and verdicts use it.
+What is found is kept where the facts of its host are read; runs copy it into facts.json, and verdicts use it.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What became of a step, who is told of it, and which failures are alike."""
+"""What became of a step, who observes a run, and which failures are alike."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
