@@ -1,6 +1,6 @@
 """What disturbed a trial from beside: CPUs that others had, or a hypervisor, and kernels that stood still. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from iolab.agent.messages import Reading, ThreadTimes
@@ -25,25 +25,30 @@ def disturbed(
         use for kernel, own in readings.items() if len(own) > 1 for use in cpu_uses(own[0], own[-1], kernel)
     ]
     gaps = {kernel: longest_gap_ns(own) for kernel, own in readings.items()}
-    taken = (
-        _taken(kernel, work, after[kernel], readings.get(kernel, ()))
-        for kernel, work in before.items()
-        if kernel in after
-    )
-    return (*(one for found in taken for one in found), *stolen(uses), *stood_still(gaps))
+    taken = cpus_taken(before, after, lambda kernel: wait_ratio(readings.get(kernel, ())))
+    return (*taken, *stolen(uses), *stood_still(gaps))
 
 
-def _taken(kernel: str, before: Work, after: Work, readings: Sequence[Reading]) -> Iterator[TrialWarning]:
-    others, waited = beside(before, after), wait_ratio(readings)
-    if others.cpus < STRANGERS_CPUS:
-        return
-    seen: list[Evidence] = []
-    if waited >= TAKEN_RATIO:
-        seen.append(ProgramsWaited(wait_ratio=waited))
-    if others.idle_ratio < IDLE_RATIO:
-        seen.append(CpusIdle(idle_ratio=others.idle_ratio))
-    if seen:
-        yield CpusTaken(host=computer(kernel), cpus=others.cpus, seen=tuple(seen))
+def cpus_taken(
+    before: Mapping[str, Work], after: Mapping[str, Work], waited: Callable[[str], float]
+) -> tuple[CpusTaken, ...]:
+    """Return the hosts of which programs outside a trial had CPUs that it needed.
+
+    `waited` says for how much of the time what was measured on a kernel was ready and had no CPU [ratio].
+    """
+    found: list[CpusTaken] = []
+    for kernel in (kernel for kernel in before if kernel in after):
+        others = beside(before[kernel], after[kernel])
+        if others.cpus < STRANGERS_CPUS:
+            continue
+        seen: list[Evidence] = []
+        if (ratio := waited(kernel)) >= TAKEN_RATIO:
+            seen.append(ProgramsWaited(wait_ratio=ratio))
+        if others.idle_ratio < IDLE_RATIO:
+            seen.append(CpusIdle(idle_ratio=others.idle_ratio))
+        if seen:
+            found.append(CpusTaken(host=computer(kernel), cpus=others.cpus, seen=tuple(seen)))
+    return tuple(found)
 
 
 def wait_ratio(readings: Sequence[Reading]) -> float:

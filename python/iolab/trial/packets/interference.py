@@ -5,18 +5,16 @@ user space are not taken for strangers. A single load trial knows only the threa
 makes its verdict doubtful. Here the two are put together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from iolab.messages.caveats import OthersOnCpu
-from iolab.messages.evidence import Evidence, ThreadWaited
-from iolab.messages.hosts import computer
-from iolab.messages.interference import CpusIdle, CpusTaken, ProgramsWaited
+from iolab.messages.evidence import ThreadWaited
+from iolab.messages.interference import CpusTaken
 from iolab.results.load import LoadRecord
 from iolab.results.verdict import GUEST, KERNEL, Limit
-from iolab.trial.interference.disturbed import IDLE_RATIO
-from iolab.trial.interference.work import Work, beside
-from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO
+from iolab.trial.interference.disturbed import cpus_taken
+from iolab.trial.interference.work import Work
 
 DEVICE_ROLES = frozenset({"device", GUEST, KERNEL})
 """Threads of what is measured; a sender that waited has a warning of its own."""
@@ -26,25 +24,7 @@ def interference(
     before: Mapping[str, Work], after: Mapping[str, Work], records: Sequence[LoadRecord]
 ) -> tuple[CpusTaken, ...]:
     """Return the computers of which programs outside the trial had CPUs that the trial needed."""
-    return tuple(
-        warning
-        for kernel, work in before.items()
-        if kernel in after
-        for warning in _taken(kernel, work, after[kernel], records)
-    )
-
-
-def _taken(kernel: str, before: Work, after: Work, records: Sequence[LoadRecord]) -> Iterator[CpusTaken]:
-    others = beside(before, after)
-    if others.cpus < STRANGERS_CPUS:
-        return
-    seen: list[Evidence] = []
-    if (waited := wait_ratio(kernel, records)) >= TAKEN_RATIO:
-        seen.append(ProgramsWaited(wait_ratio=waited))
-    if others.idle_ratio < IDLE_RATIO:
-        seen.append(CpusIdle(idle_ratio=others.idle_ratio))
-    if seen:
-        yield CpusTaken(host=computer(kernel), cpus=others.cpus, seen=tuple(seen))
+    return cpus_taken(before, after, lambda kernel: wait_ratio(kernel, records))
 
 
 def wait_ratio(kernel: str, records: Sequence[LoadRecord]) -> float:
