@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from iolab.lab.packets.frames import sizes_of
-from iolab.lab.packets.placement import Way
 from iolab.lab.packets.replays import sent_of
 from iolab.messages.instrument import NoThreadOfItsOwn, PathFallback, Sharing, ThreadsUnplaced
 from iolab.messages.warnings import (
@@ -30,11 +29,12 @@ from iolab.messages.warnings import (
 from iolab.results.balance import Drop
 from iolab.results.dimensions import Dimensions
 from iolab.results.load import LoadRecord
-from iolab.results.metric import Metric
+from iolab.results.metric import Metric, Metrics
 from iolab.results.packets import FrameSize, NapiThread, PacketTrial, Placed, PortUse, SearchRecord
 from iolab.results.verdict import GUEST, KERNEL, Limit, Thread
 from iolab.trial.counters.drops import DAMAGED
 from iolab.trial.counters.shapers import bypassed
+from iolab.trial.measurement import Measured
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import choice_of
 from iolab.trial.packets.stalls import kept_waiting
@@ -165,13 +165,12 @@ def fallen_short(records: Sequence[LoadRecord]) -> tuple[TrialWarning, ...]:
     short = [record for record in asked if _missing_ratio(record) > SHORT_RATIO]
     if short:
         worst = max(short, key=_missing_ratio)
-        intended_fps = worst.result.intended_fps * worst.directions
         found.append(
             LoadShort(
                 short_loads=len(short),
                 loads=len(asked),
                 offered_fps=worst.offered_fps,
-                intended_fps=intended_fps,
+                intended_fps=worst.intended_fps,
                 causes=worst.result.perturbations or (SenderAtItsLimit(),),
             )
         )
@@ -210,7 +209,7 @@ def _kept_waiting(asked: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
 def _missing_ratio(record: LoadRecord) -> float:
     """Return which part of the load that was asked for was not offered; a frame of each direction may be due later."""
     result = record.result
-    asked_frames = result.intended_fps * record.directions * result.duration_ns / NS_PER_S
+    asked_frames = record.intended_fps * result.duration_ns / NS_PER_S
     return max(0.0, asked_frames - result.offered_frames - record.directions) / max(1.0, asked_frames)
 
 
@@ -236,6 +235,26 @@ def _drops(record: LoadRecord) -> Iterable[Drop]:
     return (drop for balance in record.balances for drop in balance.drops)
 
 
+def measured(
+    bench: LoadBench,
+    records: Sequence[LoadRecord],
+    metrics: Iterable[Metric],
+    warnings: Iterable[TrialWarning],
+    *,
+    search: SearchRecord | None = None,
+    rate_fps: float | None = None,
+) -> Measured:
+    """Return what a trial measured, with everything that is to be stored of it; `rate_fps` is of each direction."""
+    return Measured(
+        metrics=Metrics(metrics),
+        warnings=(*warnings, *common_warnings(bench, records)),
+        measured_ns=sum(record.result.duration_ns for record in records),
+        commands=(),
+        raw={"load_trials": bench.answers},
+        packets=packet_trial(bench, records, search=search, rate_fps=rate_fps),
+    )
+
+
 def packet_trial(
     bench: LoadBench,
     records: Sequence[LoadRecord],
@@ -243,7 +262,7 @@ def packet_trial(
     search: SearchRecord | None = None,
     rate_fps: float | None = None,
 ) -> PacketTrial:
-    """Return everything that is to be stored of a trial."""
+    """Return everything that is to be stored of a trial; `rate_fps` is of each direction."""
     placement = bench.site.placement
     assert placement is not None
     return PacketTrial(
@@ -266,7 +285,7 @@ def packet_trial(
         ),
         path_choice=choice_of(bench.site, bench.measure),
         search=search,
-        rate_fps=rate_fps,
+        rate_fps=None if rate_fps is None else bench.over_all(rate_fps),
         load_trials=tuple(records),
     )
 
@@ -302,8 +321,3 @@ def _port_paths(bench: LoadBench) -> Iterable[SlowPort]:
             if used is not None:
                 reasons = tuple(PathFallback(said=said) for said in used.fallbacks)
                 yield SlowPort(port=port.name, path=used.name, reasons=reasons)
-
-
-def directions_text(directions: Sequence[Way]) -> str:
-    """Return the directions for messages."""
-    return " and ".join(way.name for way in directions)

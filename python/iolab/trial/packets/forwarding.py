@@ -3,8 +3,9 @@
 How loads are chosen is in trial/search; what one load trial is, in trial/load.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
+from typing import Literal
 
 from iolab.experiment.model.packets import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
@@ -20,7 +21,7 @@ from iolab.messages.warnings import (
 )
 from iolab.registry.searches import SEARCHES
 from iolab.results.load import LoadRecord
-from iolab.results.metric import FRAME_RATE, Metric, Metrics
+from iolab.results.metric import FRAME_RATE, Metric
 from iolab.results.packets import SearchRecord
 from iolab.results.search import Found, Goal, StopReason
 from iolab.results.verdict import Limit
@@ -28,10 +29,9 @@ from iolab.trial.lab_access import Ceilings, Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (
     balance_metrics,
-    common_warnings,
     latency_metrics,
     mean_loss,
-    packet_trial,
+    measured,
     use_metrics,
 )
 from iolab.trial.packets.interference import is_interference, judged
@@ -42,21 +42,14 @@ from iolab.trial.search.fast import Fast
 from iolab.trial.search.types import LoadTrial, Strategy
 from iolab.units import NS_PER_S
 
-BOUNDED = frozenset(
-    {
-        "forwarded_fps",
-        "forwarded_strict_fps",
-    }
-)
+BOUNDED = ("forwarded_fps", "forwarded_strict_fps")
 """Figures that are lower bounds where the instrument was the limit."""
-BOUNDED_WITH_BURST = frozenset(
-    {
-        "with_burst_fps",
-        "conditional_fps",
-        "search_min_fps",
-        "search_mean_fps",
-        "search_max_fps",
-    }
+BOUNDED_WITH_BURST = (
+    "with_burst_fps",
+    "conditional_fps",
+    "search_min_fps",
+    "search_mean_fps",
+    "search_max_fps",
 )
 """The same, of the rate as the search found it, bursts included."""
 NEAR_RATIO = 1.25
@@ -69,6 +62,11 @@ UNKNOWN_CEILING_FPS = 5e6
 """Highest load where neither a line nor a calibration sets one: more than one CPU sends through a kernel [frames/s]."""
 CURVE_LIMIT_NS = 20 * NS_PER_S
 """Longest search for what 100 % of a load curve is: twice what one takes on a calm host [ns]."""
+CUT_SHORT: Mapping[StopReason, Literal["line-limited", "nothing-passed"]] = {
+    StopReason.LINE: "line-limited",
+    StopReason.NOTHING_PASSES: "nothing-passed",
+}
+"""Ends of a search to codes of the warning; others are partial."""
 CEILING_SLACK = 1.1
 """A calibrated ceiling is where the generator may be the limit, not where it must be."""
 
@@ -84,8 +82,6 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
     strategy = make_strategy(measure, site)
     with LoadBench(site, measure, measure.loss_ratio) as bench:
         records, found = search(bench, strategy)
-        begin_ns = records[0].begin_ns
-        end_ns = records[-1].begin_ns + records[-1].result.duration_ns
         rate_fps = found.rate_fps or 0.0
         at_rate: list[LoadRecord] = []
         if rate_fps:
@@ -96,28 +92,13 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
         taken = bench.taken([*records, *at_rate])
         records, at_rate = judged(records, taken), judged(at_rate, taken)
         everything = [*records, *at_rate]
-        metrics = _metrics(measure, found, records, len(bench.directions), (end_ns - begin_ns) / NS_PER_S)
+        metrics = _metrics(bench, found, records)
         for record in at_rate:
             metrics += latency_metrics([record], record.share_ratio)
         changed = find_change([record.result for record in records])
-        return Measured(
-            metrics=Metrics(metrics),
-            warnings=(
-                *_warnings(found, bench.ceilings(), len(bench.directions)),
-                *((changed,) if changed else ()),
-                *taken,
-                *common_warnings(bench, everything),
-            ),
-            measured_ns=sum(record.result.duration_ns for record in everything),
-            commands=(),
-            raw={"load_trials": bench.answers},
-            packets=packet_trial(
-                bench,
-                everything,
-                search=SearchRecord(measure.search, strategy.goal, found),
-                rate_fps=rate_fps * len(bench.directions) or None,
-            ),
-        )
+        warnings = (*_warnings(bench, found), *((changed,) if changed else ()), *taken)
+        searched = SearchRecord(measure.search, strategy.goal, found)
+        return measured(bench, everything, metrics, warnings, search=searched, rate_fps=rate_fps or None)
 
 
 def make_strategy(measure: Forwarding, site: Site) -> Strategy:
@@ -168,10 +149,10 @@ def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord
     return (*search(bench, strategy), strategy)
 
 
-def _metrics(
-    measure: Forwarding, found: Found, records: Sequence[LoadRecord], directions: int, seconds: float
-) -> list[Metric]:
-    sizes, rate_fps = sizes_of(measure), (found.rate_fps or 0.0) * directions
+def _metrics(bench: LoadBench, found: Found, records: Sequence[LoadRecord]) -> list[Metric]:
+    each_fps = found.rate_fps or 0.0
+    sizes, rate_fps = sizes_of(bench.measure), bench.over_all(each_fps)
+    end_ns = records[-1].begin_ns + records[-1].result.duration_ns
     at_lower = [records[place] for place in found.lower_trials]
     unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None  # what was not found is no zero
     rates = {
@@ -195,18 +176,18 @@ def _metrics(
     limit, limit_with_burst = limited_by(found, records), found_limit(found, records)
     limits = dict.fromkeys(BOUNDED, limit) | dict.fromkeys(BOUNDED_WITH_BURST, limit_with_burst)
     metrics = [
-        Metric(name, FRAME_RATE, fps * directions, limited_by=limits.get(name, ""))
+        Metric(name, FRAME_RATE, bench.over_all(fps), limited_by=limits.get(name, ""))
         for name, fps in rates.items()
         if fps is not None
     ]
     if rates["forwarded_fps"] is not None:
         metrics += [
-            Metric("forwarded_per_direction_fps", FRAME_RATE, rate_fps / directions, limited_by=limit),
+            Metric("forwarded_per_direction_fps", FRAME_RATE, each_fps, limited_by=limit),
             Metric("forwarded_bps_l1", "bit/s", bps_l1(rate_fps, sizes), limited_by=limit),
             Metric("forwarded_bps_l2", "bit/s", bps_l2(rate_fps, sizes), limited_by=limit),
         ]
     metrics += [
-        Metric("search_seconds", "s", seconds),
+        Metric("search_seconds", "s", (end_ns - records[0].begin_ns) / NS_PER_S),
         Metric("load_trials", "count", float(found.trials)),
         Metric("perturbed_trials", "count", float(found.perturbed_trials)),
     ]
@@ -260,36 +241,28 @@ def found_limit(found: Found, records: Sequence[LoadRecord]) -> str:
     return Limit.RECEIVER.value if 2 * len(own) > len(near) else ""
 
 
-def _warnings(found: Found, ceilings: Ceilings, directions: int) -> tuple[TrialWarning, ...]:
-    ended = (*_taken_up(found, directions), *_ended(found, ceilings))
+def _warnings(bench: LoadBench, found: Found) -> tuple[TrialWarning, ...]:
+    ended = (*_taken_up(bench, found), *_ended(found, bench.ceilings()))
     if not found.disturbed_loads:
         return ended
     return (*ended, SearchDisturbed(loads=found.disturbed_loads))
 
 
-def _taken_up(found: Found, directions: int) -> tuple[TrialWarning, ...]:
+def _taken_up(bench: LoadBench, found: Found) -> tuple[TrialWarning, ...]:
     """Return that the found rate is more than the device sustains, with what it sustains, all directions together."""
     if not found.taken_up or found.sustained_fps is None:
         return ()
-    sustained_fps, burst_frames = (
-        each * directions for each in (found.sustained_fps, found.burst_frames or 0)
-    )
-    return (QueueTookUp(sustained_fps=sustained_fps, burst_frames=round(burst_frames)),)
+    burst_frames = round(bench.over_all(found.burst_frames or 0))
+    return (QueueTookUp(sustained_fps=bench.over_all(found.sustained_fps), burst_frames=burst_frames),)
 
 
 def _ended(found: Found, ceilings: Ceilings) -> tuple[TrialWarning, ...]:
     """Return what the end of a search means for its rate."""
-    match found.reason:
-        case StopReason.NARROW:
-            return ()
-        case StopReason.GENERATOR:
-            return (GeneratorLimited(ended=found.seen, more=_more(ceilings)),)
-        case StopReason.LINE:
-            return (SearchCutShort(code="line-limited", ended=found.seen),)
-        case StopReason.NOTHING_PASSES:
-            return (SearchCutShort(code="nothing-passed", ended=found.seen),)
-        case _:
-            return (SearchCutShort(code="search-partial", ended=found.seen),)
+    if found.reason is StopReason.NARROW:
+        return ()
+    if found.reason is StopReason.GENERATOR:
+        return (GeneratorLimited(ended=found.seen, more=_more(ceilings)),)
+    return (SearchCutShort(code=CUT_SHORT.get(found.reason, "search-partial"), ended=found.seen),)
 
 
 def _more(ceilings: Ceilings) -> More:

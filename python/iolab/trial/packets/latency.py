@@ -2,14 +2,13 @@
 
 from iolab.experiment.model.packets import Latency
 from iolab.lab.packets.frames import given_fps
-from iolab.results.metric import FRAME_RATE, Metric, Metrics
+from iolab.results.metric import FRAME_RATE, Metric
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (
     balance_metrics,
-    common_warnings,
     latency_metrics,
-    packet_trial,
+    measured,
     use_metrics,
 )
 from iolab.trial.packets.interference import judged
@@ -45,11 +44,4 @@ def measure_latency(site: Site, measure: Latency) -> Measured:
         if record.latency is not None:
             metrics.append(Metric("latency_min_ns", "ns", float(record.latency.min)))
             metrics.append(Metric("latency_mean_ns", "ns", record.latency.mean))
-        return Measured(
-            metrics=Metrics(metrics),
-            warnings=(*taken, *common_warnings(bench, [record])),
-            measured_ns=record.result.duration_ns,
-            commands=(),
-            raw={"load_trials": bench.answers},
-            packets=packet_trial(bench, [record], rate_fps=fps * len(bench.directions)),
-        )
+        return measured(bench, [record], metrics, taken, rate_fps=fps)

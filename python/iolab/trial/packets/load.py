@@ -109,6 +109,10 @@ class LoadBench:
         except Refused:
             self.ports = ()  # there was no set: it could not be opened
 
+    def over_all(self, of_each: float) -> float:
+        """Return a rate or a count of each direction, summed over the directions."""
+        return of_each * len(self.directions)
+
     def taken(self, records: Sequence[LoadRecord]) -> tuple[CpusTaken, ...]:
         """Return the computers of which programs outside the trial had CPUs that it needed since the ports are open."""
         here, after = self.directions[0].source.kernel, work_done(self.site)

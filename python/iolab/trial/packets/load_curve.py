@@ -12,7 +12,7 @@ from iolab.messages.warnings import (
 )
 from iolab.results.dimensions import Dimensions
 from iolab.results.load import LoadRecord
-from iolab.results.metric import FRAME_RATE, Metric, Metrics
+from iolab.results.metric import FRAME_RATE, Metric
 from iolab.results.packets import SearchRecord
 from iolab.results.verdict import Limit
 from iolab.trial.failed import Failed
@@ -20,9 +20,8 @@ from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (
     balance_metrics,
-    common_warnings,
     latency_metrics,
-    packet_trial,
+    measured,
     use_metrics,
 )
 from iolab.trial.packets.forwarding import limited_by, searched_rate
@@ -64,21 +63,14 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
         taken = bench.taken([*found, *steps])
         steps = judged(steps, taken)
         everything = [*judged(found, taken), *steps]
-        total_fps = rate_fps * len(bench.directions)
         metrics = (
             _highest(steps),
-            Metric("rate_fps", FRAME_RATE, total_fps, limited_by=limit),
+            Metric("rate_fps", FRAME_RATE, bench.over_all(rate_fps), limited_by=limit),
             *balance_metrics(everything),
             *(metric for step in steps for metric in _step(step)),
         )
-        return Measured(
-            metrics=Metrics(metrics),
-            warnings=(*taken, *notes, *_above_line(measure, rate_fps), *common_warnings(bench, everything)),
-            measured_ns=sum(record.result.duration_ns for record in everything),
-            commands=(),
-            raw={"load_trials": bench.answers},
-            packets=packet_trial(bench, everything, search=searched, rate_fps=total_fps),
-        )
+        warnings = (*taken, *notes, *_above_line(measure, rate_fps))
+        return measured(bench, everything, metrics, warnings, search=searched, rate_fps=rate_fps)
 
 
 def _highest(steps: Sequence[LoadRecord]) -> Metric:
@@ -86,14 +78,11 @@ def _highest(steps: Sequence[LoadRecord]) -> Metric:
     best = max(step.forwarded_fps for step in steps)
     causes = [step.verdict.limit for step in steps if step.verdict.limit not in (Limit.NONE, Limit.HOST)]
     own = [limit for limit in causes if limit in (Limit.GENERATOR, Limit.RECEIVER)]
-    if not causes:
-        disturbed = any(step.verdict.limit is Limit.HOST for step in steps)
-        return _of_best(best, Limit.HOST.value if disturbed else "load")
-    return _of_best(best, own[0].value if len(own) == len(causes) else "")
-
-
-def _of_best(fps: float, limited_by: str) -> Metric:
-    return Metric("forwarded_fps", FRAME_RATE, fps, limited_by=limited_by)
+    if causes:
+        limit = own[0].value if len(own) == len(causes) else ""
+    else:
+        limit = Limit.HOST.value if any(step.verdict.limit is Limit.HOST for step in steps) else "load"
+    return Metric("forwarded_fps", FRAME_RATE, best, limited_by=limit)
 
 
 def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
