@@ -14,9 +14,8 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.links.link_topology import home_of, is_ours
 from iolab.lab.links.wires import wire_id
-from iolab.lab.packets.interfaces import interfaces_passed, name_of
 from iolab.lab.packets.placement import Way
-from iolab.lab.packets.resources import device_id
+from iolab.lab.packets.resources import device_id, interfaces_passed, name_of
 from iolab.results.verdict import SENDERS, CpuUse, Thread
 from iolab.trial.counters.cpu_use import cpu_uses, guest_threads, kernel_threads
 from iolab.trial.counters.differences import Counted, Port, Snapshot

@@ -3,8 +3,8 @@
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.packets import Packets
 from iolab.lab.links.link_topology import Side
-from iolab.lab.packets.interfaces import interfaces_passed, ways_below
 from iolab.lab.packets.placement import stream_way, ways
+from iolab.lab.packets.resources import interfaces_passed, ways_below
 from iolab.lab.topology import make_topology
 
 ON_A_HOST = """
