@@ -15,9 +15,19 @@ from tests.netns.runs import PATIENCE_S
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine
-from iolab.lab.actions import CreateNetns, Run, Write, filled
+from iolab.lab.actions import (
+    Command,
+    CreateNetns,
+    Expectation,
+    Run,
+    Setting,
+    Source,
+    Write,
+    extract,
+    filled,
+    holds,
+)
 from iolab.lab.difference import difference
-from iolab.lab.readings import Command, Expectation, Setting, Source, extract, holds
 from iolab.lab.resources import Resource
 
 PREFIX = f"t{os.getpid()}-"

@@ -11,8 +11,8 @@ from tests.netns.computer import PREFIX, Computer, computer, lab_of, namespaces,
 from tests.netns.runs import trials, value
 
 from iolab.experiment.experiment import Lab
+from iolab.lab.actions import Command
 from iolab.lab.compose import compose
-from iolab.lab.readings import Command
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]

@@ -8,8 +8,8 @@ import pytest
 from tests.netns.computer import PREFIX, Computer, computer, lab_of, namespaces, tunnelled
 
 from iolab.experiment.experiment import Lab
+from iolab.lab.actions import Command
 from iolab.lab.compose import compose
-from iolab.lab.readings import Command
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]

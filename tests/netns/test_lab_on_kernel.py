@@ -12,8 +12,8 @@ from tests.netns.runs import PATIENCE_S
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine
+from iolab.lab.actions import Command
 from iolab.lab.compose import compose
-from iolab.lab.readings import Command
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]

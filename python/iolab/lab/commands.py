@@ -13,6 +13,7 @@ from iolab.lab.actions import (
     FOUND,
     ORIGINAL,
     Action,
+    Command,
     CreateNetns,
     ImpairWire,
     PinGuest,
@@ -32,7 +33,6 @@ from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, planned_start, start_commands
 from iolab.lab.hosts.tuning import cpu_ranges, processor_word
 from iolab.lab.links.pacer import Pacing
-from iolab.lab.readings import Command
 from iolab.lab.resources import Resource
 from iolab.messages.commands import (
     CommandNote,

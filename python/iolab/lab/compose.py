@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Machine
-from iolab.lab.actions import Write
+from iolab.lab.actions import Expectation, Reading, Setting, Write
 from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
 from iolab.lab.endpoints import version_of
 from iolab.lab.guests.resources import guest_resources, pin_resources
@@ -24,7 +24,6 @@ from iolab.lab.ports.addresses import route_resource
 from iolab.lab.ports.neighbours import neighbour_resources
 from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Expectation, Reading, Setting
 from iolab.lab.resources import Resource
 from iolab.lab.services import standing_resources
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of, topology_of

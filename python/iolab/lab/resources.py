@@ -6,14 +6,15 @@ Nothing is executed here: `run/` gives these values to an agent.
 from iolab.frozen import frozen
 from iolab.lab.actions import (
     Action,
+    Command,
     CreateNetns,
+    Expectation,
     Run,
     StartDevice,
     StartGuest,
     StartWire,
     Write,
 )
-from iolab.lab.readings import Command, Expectation
 
 
 @frozen(kw_only=True)

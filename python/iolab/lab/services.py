@@ -9,11 +9,10 @@ from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Change, Machine, Ready, Service
-from iolab.lab.actions import Run
+from iolab.lab.actions import Command, Expectation, Reading, Run
 from iolab.lab.kernels import kernel_of
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.requirements.need import Need, NeedKind, Wanted
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology

@@ -89,7 +89,7 @@ def _commands(measure: CommandMeasure, topology: Topology) -> Sequence[str]:
 
 
 def _typed(measure: CommandMeasure, program: Program, topology: Topology) -> str:
-    from iolab.lab.readings import Command
+    from iolab.lab.actions import Command
     from iolab.plan.commands import prompted
     from iolab.trial.programs.words import argv_of, filler
 

@@ -65,7 +65,7 @@ def _check(measure: RoundTrips, lab: "Lab", topology: Topology) -> None:
 
 
 def _commands(measure: RoundTrips, topology: Topology) -> Sequence[str]:
-    from iolab.lab.readings import Command
+    from iolab.lab.actions import Command
     from iolab.plan.commands import prompted
     from iolab.trial.round_trips.requests import requests_of
 

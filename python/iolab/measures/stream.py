@@ -118,7 +118,7 @@ def _check_forwarding(lab: "Lab", topology: Topology, measure: Stream, source: s
 
 
 def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
-    from iolab.lab.readings import Command
+    from iolab.lab.actions import Command
     from iolab.plan.commands import prompted
     from iolab.trial.streams.iperf3 import client_argv, place_pairs, server_argv
 

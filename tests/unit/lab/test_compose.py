@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
-from iolab.lab.actions import CreateNetns, Run, Write, filled
+from iolab.lab.actions import Command, CreateNetns, Run, Write, filled
 from iolab.lab.compose import compose, setting_path
 from iolab.lab.difference import difference
-from iolab.lab.readings import Command
 from iolab.lab.resources import Resource, undo_keys
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolab.lab.actions import Write
+from iolab.lab.actions import Setting, Write
 from iolab.lab.difference import Change, difference
-from iolab.lab.readings import Setting
 from iolab.lab.resources import Resource
 
 NAMES = "abcdefgh"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
+from iolab.lab.actions import Command
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.readings import Command
 from iolab.messages.statement import CODE
 from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.commands import StepCommands, commands, render, typed

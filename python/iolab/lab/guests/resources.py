@@ -10,7 +10,17 @@ from typing import Literal
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Vm
 from iolab.experiment.model.quantities import PortRef
-from iolab.lab.actions import FOUND, ORIGINAL, PinGuest, Run, StartGuest
+from iolab.lab.actions import (
+    FOUND,
+    ORIGINAL,
+    Command,
+    Expectation,
+    GuestState,
+    PinGuest,
+    Reading,
+    Run,
+    StartGuest,
+)
 from iolab.lab.dependencies import kernel_dependencies, place_of_link, port_dependencies, ports_of
 from iolab.lab.guests.guest import FunctionBackend, MacvtapBackend
 from iolab.lab.guests.vm import card_ports, guest_of, queue_pairs
@@ -20,7 +30,6 @@ from iolab.lab.links.bridges import expect_interface, without_ipv6
 from iolab.lab.links.link_topology import Join, join_of, mac_of
 from iolab.lab.packets.placement import Placement
 from iolab.lab.readback.values import Driver, GuestThreads, HardwareSettings, Interface, InterfaceByMac
-from iolab.lab.readings import Command, Expectation, GuestState, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import volume_keys

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from iolab.frozen import frozen
-from iolab.lab.actions import TypedCommand
+from iolab.lab.actions import Command, TypedCommand
 from iolab.lab.guests.guest import FunctionBackend, Guest, GuestNic, VhostUserBackend, file_note, passed_files
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.guests.xen import CREATE, dom0_commands, domain_commands, xl_config
-from iolab.lab.readings import Command
 from iolab.messages.commands import RunsAsOwnUser
 
 KVM = "/dev/kvm"

@@ -14,13 +14,22 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Host, HostTuning, Vm
 from iolab.experiment.model.quantities import PortRef
-from iolab.lab.actions import ORIGINAL, Run, SpreadInterrupts, TuneProcessors
+from iolab.lab.actions import (
+    ORIGINAL,
+    Command,
+    Expectation,
+    InterruptState,
+    ProcessorState,
+    Reading,
+    Run,
+    SpreadInterrupts,
+    TuneProcessors,
+)
 from iolab.lab.dependencies import base_of
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.bridges import expect_interface
 from iolab.lab.links.link_topology import Join, is_card, join_of, uplinks
 from iolab.lab.readback.values import CardSettings, HardwareSettings, Interface, Value
-from iolab.lab.readings import Command, Expectation, InterruptState, ProcessorState, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 

@@ -1,10 +1,9 @@
 """Bridges, and the namespaces that they and machines are in: made so that nothing is sent in them by itself. Pure."""
 
-from iolab.lab.actions import CreateNetns, Run, Write
+from iolab.lab.actions import Command, CreateNetns, Expectation, Reading, Run, Write
 from iolab.lab.dependencies import Place
 from iolab.lab.kernels import HERE
 from iolab.lab.readback.values import Interface
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from iolab.experiment.model.links import Leaf, Shape, ShapeClass
-from iolab.lab.actions import Run
+from iolab.lab.actions import Command, Expectation, Reading, Run
 from iolab.lab.endpoints import version_of
 from iolab.lab.links.tc import (
     QDISC_SHOW,
@@ -15,7 +15,6 @@ from iolab.lab.links.tc import (
     root,
 )
 from iolab.lab.readback.shaping import ClassField, Filters, LeafQdisc
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.topology import Port
 
 Selector = tuple[str | None, str | None]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.lab.actions import Run, Write
+from iolab.lab.actions import Command, Expectation, Reading, Run, Write
 from iolab.lab.dependencies import (
     Place,
     halves_of,
@@ -39,7 +39,6 @@ from iolab.lab.links.tunnels import overlay_resources
 from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 

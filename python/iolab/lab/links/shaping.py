@@ -11,7 +11,7 @@ from itertools import product
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Shape, ShapeClass
-from iolab.lab.actions import ORIGINAL, Run
+from iolab.lab.actions import ORIGINAL, Command, Expectation, Reading, Run
 from iolab.lab.dependencies import place_of
 from iolab.lab.endpoints import version_of
 from iolab.lab.links.htb import Selector, htb
@@ -25,7 +25,6 @@ from iolab.lab.links.tc import (
     root,
 )
 from iolab.lab.readback.values import Interface
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.registry.qdiscs import QDISCS

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.lab.actions import Run
+from iolab.lab.actions import Command, Run
 from iolab.lab.dependencies import (
     Place,
     base_of,
@@ -30,7 +30,6 @@ from iolab.lab.links.link_topology import (
     uplinks,
 )
 from iolab.lab.readback.values import Interface
-from iolab.lab.readings import Command
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.messages.conflicts import (

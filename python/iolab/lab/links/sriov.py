@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Vm
 from iolab.experiment.model.quantities import PortRef
-from iolab.lab.actions import FOUND, Run, Tell, Write
+from iolab.lab.actions import FOUND, Command, Expectation, Reading, Run, Setting, Tell, Write
 from iolab.lab.dependencies import base_of, port_dependencies, ports_of
 from iolab.lab.links.link_topology import functions_of, is_card, is_function, mac_of, owner_of, uplinks
 from iolab.lab.readback.values import Interface, InterfaceByMac, LastName, Value, VirtualFunction
-from iolab.lab.readings import Command, Expectation, Reading, Setting
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.messages.conflicts import (

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.impairments import QUEUE_FRAMES, Impairments
-from iolab.lab.actions import ORIGINAL, Run
+from iolab.lab.actions import ORIGINAL, Command, Expectation, Reading, Run
 from iolab.lab.dependencies import is_veth, place_of
 from iolab.lab.readback.shaping import ClassField, Qdisc, QdiscField, QdiscRate, ShaperClass
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port
 from iolab.units import NS_PER_S

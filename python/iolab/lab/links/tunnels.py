@@ -11,13 +11,12 @@ from shlex import join
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.lab.actions import Run
+from iolab.lab.actions import Command, Expectation, Reading, Run
 from iolab.lab.dependencies import base_of, place_of, port_dependencies
 from iolab.lab.links.bridges import expect_interface, show_interfaces
 from iolab.lab.links.link_topology import mac_of
 from iolab.lab.links.overlays import carriers
 from iolab.lab.readback.values import Interface, Lines, LinkData
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Port, Topology
 

@@ -14,7 +14,7 @@ from iolab.experiment.model.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
 from iolab.experiment.model.impairments import Impairments
 from iolab.experiment.model.links import Link, Shape
 from iolab.experiment.model.quantities import PortRef
-from iolab.lab.actions import ImpairWire, Run, StartWire, Write
+from iolab.lab.actions import Command, Expectation, ImpairWire, Reading, Run, StartWire, WireState, Write
 from iolab.lab.dependencies import Place, port_dependencies
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
@@ -24,7 +24,6 @@ from iolab.lab.links.pacer import QUEUE_FRAMES as PACER_QUEUE_FRAMES
 from iolab.lab.links.pacer import PacedClass, PacedFlow, Pacing
 from iolab.lab.links.shaping import selectors_of
 from iolab.lab.readback.values import Interface, PacedWay, Running
-from iolab.lab.readings import Command, Expectation, Reading, WireState
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.units import NS_PER_S

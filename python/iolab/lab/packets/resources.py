@@ -9,7 +9,18 @@ from iolab.experiment.experiment import Lab, ports_below
 from iolab.experiment.model.impairments import Impairments, Stage
 from iolab.experiment.model.machines import Netns
 from iolab.experiment.model.quantities import PortRef
-from iolab.lab.actions import ORIGINAL, Action, PinNapi, Run, StartDevice, StartWire
+from iolab.lab.actions import (
+    ORIGINAL,
+    Action,
+    Command,
+    DeviceState,
+    Expectation,
+    PinNapi,
+    Reading,
+    Run,
+    StartDevice,
+    StartWire,
+)
 from iolab.lab.dependencies import base_of, is_veth, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
 from iolab.lab.links.link_topology import Side, home_of
@@ -17,7 +28,6 @@ from iolab.lab.links.wires import POLLING_PRIORITY
 from iolab.lab.packets.placement import Placement, Way, hops_between
 from iolab.lab.ports.offloads import features_resource
 from iolab.lab.readback.values import HardwareSettings, Running
-from iolab.lab.readings import Command, DeviceState, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import NAME_PREFIX, Port, Topology
 

@@ -10,12 +10,11 @@ from ipaddress import IPv6Address
 from typing import Literal
 
 from iolab.experiment.experiment import Lab
-from iolab.lab.actions import Action, Run, Write
+from iolab.lab.actions import Action, Command, Expectation, Reading, Run, Write
 from iolab.lab.dependencies import place_of
 from iolab.lab.endpoints import Endpoint, Port, Route, version_of
 from iolab.lab.links.bridges import show_interfaces
 from iolab.lab.readback.values import Gateway, HasAddress, Interface
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 
 LOWER_HALF = 0xFFFF

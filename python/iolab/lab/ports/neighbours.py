@@ -7,13 +7,12 @@ everybody does: a request that takes the way of the link, and its answer, cost t
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.lab.actions import FOUND, Run
+from iolab.lab.actions import FOUND, Command, Expectation, Reading, Run
 from iolab.lab.dependencies import place_of
 from iolab.lab.endpoints import VERSIONS, Endpoint, Segment, version_of
 from iolab.lab.links.bridges import show_interfaces
 from iolab.lab.links.link_topology import mac_of
 from iolab.lab.readback.values import Interface, Neighbour
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 

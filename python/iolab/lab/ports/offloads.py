@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Offload, SendOffload
-from iolab.lab.actions import ORIGINAL, Run
+from iolab.lab.actions import ORIGINAL, Command, Expectation, Reading, Run
 from iolab.lab.dependencies import base_of, ports_of, side_key, side_of
 from iolab.lab.links.link_topology import Join, Side, guest_at, is_card, is_macvtap, join_of, own_ends
 from iolab.lab.readback.values import Features
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.messages.conflicts import (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
-from iolab.lab.actions import ORIGINAL, Run
+from iolab.lab.actions import ORIGINAL, Command, Reading, Run
 from iolab.lab.dependencies import (
     Place,
     base_of,
@@ -24,7 +24,6 @@ from iolab.lab.links.shared import STUB
 from iolab.lab.ports.addresses import address_resource
 from iolab.lab.ports.offloads import bridge_offload, offload_resources
 from iolab.lab.readback.values import Interface
-from iolab.lab.readings import Command, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
-from iolab.lab.actions import Run
+from iolab.lab.actions import Command, Expectation, Reading, Run
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, netns_of
 from iolab.lab.volumes.exports import port_of, way_of

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Volume
 from iolab.frozen import frozen
-from iolab.lab.actions import Run
+from iolab.lab.actions import Command, Expectation, Reading, Run
 from iolab.lab.kernels import HERE
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.places import holder_of, in_memory, nbd_pid_file, socket_of, volume_path

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from iolab.experiment.model.links import Volume
 from iolab.experiment.model.machines import Disk, DiskCache
 from iolab.frozen import frozen
-from iolab.lab.actions import FOUND, Run
+from iolab.lab.actions import FOUND, Command, Expectation, Reading, Run
 from iolab.lab.guests.guest import GuestLun
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.topology import Endpoint
 from iolab.lab.volumes.exports import host_name, initiator_name, subsystem_name, target_name
 from iolab.lab.volumes.places import RUN, node_of

@@ -9,12 +9,11 @@ from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Bus, Disk, Machine, Vm
-from iolab.lab.actions import FOUND, Run
+from iolab.lab.actions import FOUND, Command, Expectation, Reading, Run
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.guests.guest import GuestDisk
 from iolab.lab.readback.disks import SHOW, BlockDevice
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Command, Expectation, Reading
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.attached import attached_resources

@@ -9,13 +9,13 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import FolderMade, Json
 from iolab.errors import UnsupportedError
 from iolab.image.emulator import NEWER, Emulator, find_qemu
+from iolab.lab.actions import Command, extract
 from iolab.lab.guests.guest import FunctionBackend, Guest, passed_files
 from iolab.lab.guests.qemu import Place, qemu_argv
 from iolab.lab.guests.start import PARENT_COMMAND, OwnUser, own_user_of
 from iolab.lab.guests.xen import CONFIG, CREATE, xl_config
 from iolab.lab.kernels import HERE
 from iolab.lab.links.sriov import find_function
-from iolab.lab.readings import Command, extract
 from iolab.registry.nics import NICS
 from iolab.run.agents import Agents
 from iolab.run.guests.accelerator import Accelerator, find_accelerator

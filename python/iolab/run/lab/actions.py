@@ -11,10 +11,12 @@ from iolab.agent.messages import CommandResult, Json, SettingWritten
 from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.actions import (
     Action,
+    Command,
     CreateNetns,
     ImpairWire,
     PinGuest,
     PinNapi,
+    Reading,
     Run,
     SpreadInterrupts,
     StartDevice,
@@ -24,9 +26,9 @@ from iolab.lab.actions import (
     TuneProcessors,
     TypedCommand,
     Write,
+    extract,
 )
 from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
-from iolab.lab.readings import Command, Reading, extract
 from iolab.lab.resources import Resource
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents, record_of

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from iolab.agent.client import Agent, Pending, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult
-from iolab.lab.actions import PinNapi, TypedCommand
+from iolab.lab.actions import Command, PinNapi, TypedCommand
 from iolab.lab.commands import Found, commands_of, threads_path
 from iolab.lab.kernels import HERE
-from iolab.lab.readings import Command
 from iolab.messages.failures import Difference, NothingReadBack, ReadBack
 from iolab.run.agents import Agents
 from iolab.trial.lab_access import ArrivalThread

@@ -7,8 +7,7 @@ from typing import Protocol
 from iolab.agent.client import COMMAND_TIMEOUT_MS, REPLY_SLACK_S, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult, Json, SettingRead
-from iolab.lab.readback.values import ENDED
-from iolab.lab.readings import (
+from iolab.lab.actions import (
     Command,
     DeviceState,
     Expectation,
@@ -21,6 +20,7 @@ from iolab.lab.readings import (
     extract,
     holds,
 )
+from iolab.lab.readback.values import ENDED
 from iolab.messages.failures import Difference, NothingReadBack, ReadBack
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 from iolab.agent.client import Agent, Pending
 from iolab.agent.messages import SettingRead, SettingWritten
 from iolab.errors import LabError
-from iolab.lab.actions import SpreadInterrupts, TuneProcessors, TypedCommand
+from iolab.lab.actions import ProcessorState, SpreadInterrupts, TuneProcessors, TypedCommand
 from iolab.lab.commands import Found, commands_of, file_words
 from iolab.lab.hosts.tuning import BOOST, CONTRARY, FILES, NO_TURBO
-from iolab.lab.readings import ProcessorState
 from iolab.lab.resources import Resource
 from iolab.run.agents import Agents
 

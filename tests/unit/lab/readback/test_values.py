@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iolab.lab.actions import Command, Expectation, Reading, extract, holds
 from iolab.lab.readback.shaping import Filters, Qdisc, QdiscRate, ShaperClass
 from iolab.lab.readback.values import (
     Driver,
@@ -20,7 +21,6 @@ from iolab.lab.readback.values import (
     Value,
     value_shown,
 )
-from iolab.lab.readings import Command, Expectation, Reading, extract, holds
 
 ADDR = """[{"ifindex":3,"link":"eth1","ifname":"eth0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,
 "qdisc":"noqueue","master":"br0","operstate":"UP","linkinfo":{"info_kind":"veth","info_slave_kind":"bridge","info_slave_data":{"state":"forwarding","priority":32}},"addr_info":[

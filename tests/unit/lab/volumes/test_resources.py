@@ -13,14 +13,13 @@ from tests.wording import in_words
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.model.links import Volume
 from iolab.experiment.model.machines import Machine
-from iolab.lab.actions import Run, StartGuest
+from iolab.lab.actions import Command, Run, StartGuest, extract
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.guests.guest import Guest, GuestDisk
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.readback.disks import BlockDevice
 from iolab.lab.readback.values import value_shown
-from iolab.lab.readings import Command, extract
 from iolab.lab.resources import Resource
 from iolab.lab.volumes import resources as volumes
 from iolab.lab.volumes.scripts import REFUSE_EXISTING

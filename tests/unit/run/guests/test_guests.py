@@ -12,11 +12,10 @@ from tests.unit.run.guests.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line,
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.messages import PROTOCOL
 from iolab.errors import LabError
-from iolab.lab.actions import PinGuest
+from iolab.lab.actions import GuestState as State
+from iolab.lab.actions import PinGuest, Reading
 from iolab.lab.guests.guest import GuestNic, TapBackend
 from iolab.lab.readback.values import GuestThreads, value_shown
-from iolab.lab.readings import GuestState as State
-from iolab.lab.readings import Reading
 from iolab.messages.commands import GuestThread, OpenDevice, OpenTapIn, RunsAsOwnUser, VcpuThread
 from iolab.messages.warnings import AcceleratorUnknown
 from iolab.report.locale import EN

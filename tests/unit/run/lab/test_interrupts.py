@@ -6,9 +6,8 @@ from tests.unit.run.lab.fake_labs import standing
 from tests.wording import in_words
 
 from iolab.errors import LabError
-from iolab.lab.actions import SpreadInterrupts
+from iolab.lab.actions import Expectation, InterruptState, Reading, SpreadInterrupts
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Expectation, InterruptState, Reading
 from iolab.lab.resources import Resource
 from iolab.run.lab.standing_lab import StandingLab
 

@@ -6,9 +6,8 @@ from tests.unit.run.lab.fake_labs import standing
 from tests.wording import in_words
 
 from iolab.errors import LabError
-from iolab.lab.actions import TuneProcessors
+from iolab.lab.actions import Expectation, ProcessorState, Reading, TuneProcessors
 from iolab.lab.readback.values import Value
-from iolab.lab.readings import Expectation, ProcessorState, Reading
 from iolab.lab.resources import Resource
 from iolab.run.hosts.host_facts import changed_facts, changed_readiness
 

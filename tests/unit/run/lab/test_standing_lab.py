@@ -11,9 +11,18 @@ from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.errors import LabError
-from iolab.lab.actions import CreateNetns, Run, StartDevice, StartGuest, Write
+from iolab.lab.actions import (
+    Command,
+    CreateNetns,
+    Expectation,
+    Reading,
+    Run,
+    Setting,
+    StartDevice,
+    StartGuest,
+    Write,
+)
 from iolab.lab.readback.values import InterfaceByMac, Value
-from iolab.lab.readings import Command, Expectation, Reading, Setting
 from iolab.lab.resources import Resource
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
