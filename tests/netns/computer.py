@@ -27,8 +27,7 @@ from iolab.lab.actions import (
     filled,
     holds,
 )
-from iolab.lab.difference import difference
-from iolab.lab.resources import Resource
+from iolab.lab.resources import Resource, difference
 
 PREFIX = f"t{os.getpid()}-"
 OUTER = f"{PREFIX}computer"

@@ -10,9 +10,8 @@ from iolab.experiment.experiment import Experiment
 from iolab.frozen import frozen
 from iolab.lab.actions import Action, Command, PinGuest, StartGuest, TypedCommand
 from iolab.lab.commands import Found, commands_of
-from iolab.lab.difference import difference, waves
 from iolab.lab.guests.guest import Guest
-from iolab.lab.resources import Resource, guests
+from iolab.lab.resources import Resource, difference, guests, waves
 from iolab.plan.labs import Labs
 from iolab.plan.types import Plan, Step
 

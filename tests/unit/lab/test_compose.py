@@ -10,8 +10,7 @@ from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.lab.actions import Command, CreateNetns, Run, Write, filled
 from iolab.lab.compose import compose, setting_path
-from iolab.lab.difference import difference
-from iolab.lab.resources import Resource, undo_keys
+from iolab.lab.resources import Resource, difference, undo_keys
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 

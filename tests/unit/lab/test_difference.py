@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iolab.lab.actions import Setting, Write
-from iolab.lab.difference import Change, difference
-from iolab.lab.resources import Resource
+from iolab.lab.resources import Change, Resource, difference
 
 NAMES = "abcdefgh"
 

@@ -8,9 +8,8 @@ from tests.wording import in_words
 
 from iolab.experiment import load, parse
 from iolab.experiment.experiment import Experiment
-from iolab.lab.difference import difference
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact
-from iolab.lab.resources import Resource, guests
+from iolab.lab.resources import Resource, difference, guests
 from iolab.plan.commands import commands, render
 from iolab.plan.labs import Labs
 from iolab.plan.planning import make_plan

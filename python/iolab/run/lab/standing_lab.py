@@ -14,9 +14,8 @@ from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
 from iolab.agent.decoding import BadAnswer
 from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.actions import CreateNetns, Expectation, PinNapi, StartGuest
-from iolab.lab.difference import dependents, difference, settling_ns, waves
 from iolab.lab.kernels import HERE
-from iolab.lab.resources import Resource, started, undo_keys
+from iolab.lab.resources import Resource, dependents, difference, settling_ns, started, undo_keys, waves
 from iolab.lab.resources import guests as started_by
 from iolab.messages.failures import Difference
 from iolab.results.trial import CommandRecord

@@ -11,11 +11,10 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.packets import Latency
 from iolab.lab.actions import PinGuest, Run, StartGuest
 from iolab.lab.compose import compose
-from iolab.lab.difference import Change, dependents, difference
 from iolab.lab.guests.guest import Guest, MacvtapBackend, TapBackend, VhostUserBackend
 from iolab.lab.packets.placement import place, ways
 from iolab.lab.requirements.part_needs import check_ways
-from iolab.lab.resources import Resource, guests
+from iolab.lab.resources import Change, Resource, dependents, difference, guests
 from iolab.lab.topology import make_topology
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]

@@ -9,10 +9,9 @@ from tests.unit.lab.conftest import missing, needs
 from iolab.experiment.experiment import Lab, Setup
 from iolab.lab.actions import Run, filled
 from iolab.lab.compose import compose
-from iolab.lab.difference import difference
 from iolab.lab.hosts.facts import Facts, InterfaceFact
 from iolab.lab.readback.values import HasAddress
-from iolab.lab.resources import Resource
+from iolab.lab.resources import Resource, difference
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 FACTS = Facts(

@@ -10,11 +10,11 @@ from iolab.experiment.model.machines import Netns
 from iolab.lab.actions import ImpairWire, StartWire
 from iolab.lab.commands import PLANNED, commands_of, request_of
 from iolab.lab.compose import compose
-from iolab.lab.difference import difference
 from iolab.lab.links.wires import MARGIN_BYTES, longest_wait_ns
 from iolab.lab.readback.values import PacedWay, value_shown
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need, NeedKind
+from iolab.lab.resources import difference
 
 CLASSES = {
     "g0": {"rate": "400Mbit", "ceil": "600Mbit", "from": "near"},

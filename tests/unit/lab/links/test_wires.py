@@ -9,12 +9,12 @@ from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine, Netns, Vm
 from iolab.lab.actions import ImpairWire, Run, StartWire
 from iolab.lab.compose import compose
-from iolab.lab.difference import difference
 from iolab.lab.links.tc import netem_options
 from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wire_memory
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need, NeedKind
+from iolab.lab.resources import difference
 from iolab.messages.not_supported import PlainUnbuilt
 
 

@@ -10,11 +10,10 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import HostTuning
 from iolab.lab.actions import Run, SpreadInterrupts
 from iolab.lab.compose import compose
-from iolab.lab.difference import difference
 from iolab.lab.hosts.tuning import cpu_ranges, traffic_cards, tuned_cards, tunings
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need
-from iolab.lab.resources import Resource
+from iolab.lab.resources import Resource, difference
 from iolab.messages.conflicts import Conflict
 from iolab.messages.subjects import ForMachine, KeyOf
 

@@ -10,9 +10,8 @@ from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
-from iolab.lab.difference import difference
 from iolab.lab.requirements.lab_needs import lab_needs
-from iolab.lab.resources import Resource
+from iolab.lab.resources import Resource, difference
 from iolab.messages.conflicts import Conflict
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]

@@ -6,10 +6,9 @@ from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
-from iolab.lab.difference import difference
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need, NeedKind
-from iolab.lab.resources import Resource
+from iolab.lab.resources import Resource, difference
 
 TEXT = """\
 lab:

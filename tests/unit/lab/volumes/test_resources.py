@@ -15,12 +15,11 @@ from iolab.experiment.model.links import Volume
 from iolab.experiment.model.machines import Machine
 from iolab.lab.actions import Command, Run, StartGuest, extract
 from iolab.lab.compose import compose
-from iolab.lab.difference import difference
 from iolab.lab.guests.guest import Guest, GuestDisk
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.readback.disks import BlockDevice
 from iolab.lab.readback.values import value_shown
-from iolab.lab.resources import Resource
+from iolab.lab.resources import Resource, difference
 from iolab.lab.volumes import resources as volumes
 from iolab.lab.volumes.scripts import REFUSE_EXISTING
 from iolab.messages.unmet import UnmetRequirement
