@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from iolab.agent.connections import SocketCounters
+from iolab.agent.counters import DropCounters, InterfaceCounters, QdiscCounters, SocketCounters
 from iolab.agent.decoding import Count, decode
-from iolab.agent.port_counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.frozen import frozen
 
 Json: TypeAlias = Any

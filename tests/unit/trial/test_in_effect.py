@@ -1,7 +1,7 @@
 """What is in effect: by place, as the kernel shows it."""
 
+from iolab.agent.counters import QdiscCounters
 from iolab.agent.messages import Observation, Reading, SettingValues
-from iolab.agent.port_counters import QdiscCounters
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Netns

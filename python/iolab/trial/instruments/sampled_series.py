@@ -7,8 +7,8 @@ series, so that a lab of many ports stays small.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from iolab.agent.counters import InterfaceCounters, QdiscCounters
 from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
-from iolab.agent.port_counters import InterfaceCounters, QdiscCounters
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.results.dimensions import Dimensions

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from iolab.agent.counters import InterfaceCounters
 from iolab.agent.messages import Reading, ThreadTimes
-from iolab.agent.port_counters import InterfaceCounters
 from iolab.units import NS_PER_S
 
 

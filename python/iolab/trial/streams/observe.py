@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from iolab.agent.connections import SocketCounters
+from iolab.agent.counters import SocketCounters
 from iolab.agent.messages import Reading
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Shape

@@ -2,8 +2,8 @@
 
 import pytest
 
+from iolab.agent.counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.agent.messages import Observation, Reading
-from iolab.agent.port_counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.trial.counters.differences import Counted, Port, Snapshot
 
 

@@ -10,8 +10,8 @@ from tests.unit.trial.load_trials import lab
 from tests.unit.trial.sheets import PORTS, WAY
 from tests.wording import in_words
 
+from iolab.agent.counters import QdiscCounters
 from iolab.agent.messages import Observation, Reading
-from iolab.agent.port_counters import QdiscCounters
 from iolab.experiment.model.links import Link, Shape, ShapeClass
 from iolab.experiment.model.quantities import PortRef
 from iolab.messages.evidence import CpuStolen, ShaperPassed

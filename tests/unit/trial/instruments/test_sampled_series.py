@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from iolab.agent.counters import InterfaceCounters, QdiscCounters
 from iolab.agent.messages import Observation, Reading, ThreadTimes
-from iolab.agent.port_counters import InterfaceCounters, QdiscCounters
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Netns

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.trial.sheets import PORTS, RECEIVED, SENT, WAY, stall
 from tests.wording import in_words
 
+from iolab.agent.counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.agent.messages import Observation, Reading
-from iolab.agent.port_counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.agent.traffic import (
     DeviceCounts,
     ReceiverReport,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from iolab.agent.counters import InterfaceCounters
 from iolab.agent.messages import Observation, Reading, ThreadTimes
-from iolab.agent.port_counters import InterfaceCounters
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.endpoints import Port
 from iolab.messages.places import AtMachine, AtPort

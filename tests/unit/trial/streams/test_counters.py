@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from iolab.agent.counters import InterfaceCounters
 from iolab.agent.messages import Observation, Reading
-from iolab.agent.port_counters import InterfaceCounters
 from iolab.lab.topology import Endpoint
 from iolab.results.metric import Metrics
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from iolab.agent.connections import SocketCounters
+from iolab.agent.counters import SocketCounters
 from iolab.agent.messages import Observation, Reading
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
