@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from tests.fake_agent.agent import FakeAgent, FakeHost
 
-from iolab.agent.capture import Captured, CaptureStarted
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult, Hello, Json, ProcessEnded, ProcessStarted, Reading, UndoReport
-from iolab.agent.watch import Watched, WatchStarted
+from iolab.agent.watch import Captured, CaptureStarted, Watched, WatchStarted
 
 CONTRACT = Path(__file__).parents[3] / "contract"
 EXAMPLES = [

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from iolab.agent.capture import Captured, close_capture, read_capture, start_capture, stop_capture
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
+from iolab.agent.watch import Captured, close_capture, read_capture, start_capture, stop_capture
 from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.instruments import Capture, CaptureFilter
