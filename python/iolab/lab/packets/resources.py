@@ -1,4 +1,4 @@
-"""What packet trials need as resources: devices, neighbours' entries, and the interfaces whose counters are read. Pure."""
+"""What packet trials need as resources: devices, settings of routers, and the interfaces that are counted. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
