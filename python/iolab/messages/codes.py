@@ -82,13 +82,13 @@ _CODES = {
         path-rates paths-uncompared receiver-at threads-unplaced
     """,
     "unmet": """
-        capabilities-absent coalescing-absent coalescing-fixed congestion-unknown control-interface cpu-absent
-        frequency-fixed governor-absent image-absent image-not-installed image-without-module
-        image-without-package image-without-program interface-absent interfaces-absent iscsi-driver-absent
-        macvtap-not-allowed memory-short module-absent module-in-guest module-in-guests name-taken
-        named-program-absent network-in-use newer-qemu-absent other-architecture pause-absent program-absent
-        program-not-asked-for root-needed setting-not-permitted several-lacks site-end site-has-ends
-        site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
+        capabilities-absent coalescing-absent coalescing-fixed congestion-not-allowed congestion-unknown
+        control-interface cpu-absent frequency-fixed governor-absent image-absent image-not-installed
+        image-without-module image-without-package image-without-program interface-absent interfaces-absent
+        iscsi-driver-absent macvtap-not-allowed memory-short module-absent module-in-guest module-in-guests
+        name-taken named-program-absent network-in-use newer-qemu-absent other-architecture pause-absent
+        program-absent program-not-asked-for root-needed setting-not-permitted several-lacks site-end
+        site-has-ends site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
         user-namespaces-refused whole-kernel xen-absent
     """,
     "mtus": "link-mtu segment-mtus-differ",

@@ -205,6 +205,13 @@ class CongestionUnknown(HostLack):
     """What there is."""
 
 
+class CongestionNotAllowed(HostLack):
+    """The kernel has it, and lets only CAP_NET_ADMIN choose it (ip-sysctl, tcp_allowed_congestion_control)."""
+
+    congestion: Name
+    """As it was asked for."""
+
+
 class ModuleInGuest(HostLack):
     """The kernel lacks a module that a guest may have."""
 

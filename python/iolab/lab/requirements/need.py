@@ -16,6 +16,7 @@ from iolab.messages.subjects import Purpose
 from iolab.messages.unmet import (
     CoalescingAbsent,
     CoalescingFixed,
+    CongestionNotAllowed,
     CongestionUnknown,
     CpuAbsent,
     FrequencyFixed,
@@ -325,6 +326,9 @@ def _lacking_feature(need: Need, facts: Facts, host: Computer) -> UnmetRequireme
     if facts.features.get(need.name) is not False:  # what could not be tried may work
         return None
     purpose, module = need.purpose, FEATURE_MODULES.get(need.name, need.name)
+    asked = need.name.removeprefix(CONGESTION)
+    if asked != need.name and asked in (facts.settings.get(CONGESTION_LOADED) or "").split():
+        return CongestionNotAllowed(purpose=purpose, host=host, congestion=asked)
     if need.name == SWITCH:
         return ProgramLack(code="switch-absent", purpose=purpose, host=host, program=TESTPMD)
     if need.name == QEMU_ISCSI:

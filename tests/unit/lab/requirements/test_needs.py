@@ -113,6 +113,21 @@ def test_a_congestion_control_is_one_that_the_kernel_could_load_or_has_loaded(
     assert told is None if said is None else said in str(told)
 
 
+def test_a_congestion_control_that_is_loaded_and_refused_is_no_missing_module(
+    make_lab: MakeLab, facts: Facts
+) -> None:
+    """A container without privileges may choose only what tcp_allowed_congestion_control lists."""
+    refused = {"congestion:cubic": False}
+    host = replace(
+        facts, features={**facts.features, **refused}, settings={CONGESTION_LOADED: "reno cubic\n"}
+    )
+    lab = make_lab({"a": "none", "b": "none"}, {"x": {"ends": ["a.lab0", "b.eth0"]}})
+    stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "b", "congestion": "cubic"})
+    found = missing(needs(Setup(lab, {"tcp": stream})), host)
+    assert "net.ipv4.tcp_allowed_congestion_control" in str(found)
+    assert "module" not in str(found)
+
+
 def test_a_guest_has_no_congestion_control_of_an_unheard_name(make_lab: MakeLab, facts: Facts) -> None:
     """Its kernel is one of ours."""
     image = ImageFact(flavour="linux", features={"congestion:bbr": True})
