@@ -19,9 +19,8 @@ from iolab.plan.types import Plan
 from iolab.results.metric import Metric, Metrics
 from iolab.results.trial import Status, TrialResult
 from iolab.store.codec import encode_trial
-from iolab.store.file_names import TRIALS
 from iolab.store.folder import create_folder
-from iolab.store.records import TrialRecord
+from iolab.store.records import TRIALS, TrialRecord
 
 IOLAB = Path(sys.executable).with_name("iolab")
 WALL = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,8 +18,8 @@ from benches.cost.report_100k import IOLAB, make_run
 from iolab.plan.types import Plan
 from iolab.results.dimensions import Dimensions
 from iolab.results.series import Series
-from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.read import find_runs
+from iolab.store.records import SAMPLES, SERIES
 from iolab.store.series import encode_series
 
 CELLS = 333_334

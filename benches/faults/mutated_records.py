@@ -12,8 +12,7 @@ from typing import Any
 from iolab.analysis import analyse
 from iolab.errors import IolabError
 from iolab.report.formats import show_json
-from iolab.store.read import load_run
-from iolab.store.samples import read_packets
+from iolab.store.read import load_run, read_packets
 from iolab.store.series import read_series
 
 GOLDEN = Path(__file__).parents[2] / "tests/golden"

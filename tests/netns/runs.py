@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from iolab.results.packets import PacketTrial
+from iolab.store.read import read_packets
 from iolab.store.records import TrialRecord
-from iolab.store.samples import read_packets
 
 LOOK_AGAIN_S = 0.02
 """Nothing tells a test of what other programs have done."""

@@ -23,8 +23,7 @@ from iolab.results.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.store.read import load_run
-from iolab.store.samples import read_packets
+from iolab.store.read import load_run, read_packets
 
 pytestmark = pytest.mark.netns
 Iolab = Callable[..., subprocess.CompletedProcess[str]]

@@ -31,7 +31,7 @@ from iolab.results.metric import Metric, Metrics
 from iolab.results.series import series
 from iolab.store import codec
 from iolab.store.codec import TrialReader, encode_trial
-from iolab.store.file_names import SAMPLES, SERIES
+from iolab.store.records import SAMPLES, SERIES
 from iolab.store.series import encode_series, read_series
 
 Table = Callable[..., None]

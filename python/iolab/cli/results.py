@@ -27,10 +27,8 @@ from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
 from iolab.report.locale import EN, LANGUAGES, Words, words_of
-from iolab.store.file_names import EXPERIMENT
-from iolab.store.read import experiment_text, find_runs, load_run
-from iolab.store.records import StoredRun, TrialRecord
-from iolab.store.samples import read_packets
+from iolab.store.read import experiment_text, find_runs, load_run, read_packets
+from iolab.store.records import EXPERIMENT, StoredRun, TrialRecord
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from iolab.analysis.types import CellKey, Estimate, cell_key
 from iolab.report import numbers, panels
+from iolab.report.axes import Spec, column, layer, tips, write
 from iolab.report.names import Names
 from iolab.report.panels import CROSS, Chart, Panel, Row, Trials, domain, ends, finite
 from iolab.report.selection import Shown, is_baseline
 from iolab.report.tables import head
-from iolab.report.vega import Spec, column, layer, tips, write
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 16

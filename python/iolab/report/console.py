@@ -11,7 +11,7 @@ from rich.text import Text
 
 from iolab.analysis.types import Analysis
 from iolab.report import (
-    in_effect,
+    environment,
     levels,
     numbers,
     packets,
@@ -19,7 +19,6 @@ from iolab.report import (
     sentences,
     tables,
     troubles,
-    watch_tables,
 )
 from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
@@ -52,7 +51,7 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
         parts += _grid(flows, words) if flows is not None else []
         for grid in phases.short_grids(phases.phase_grids(shown, run, analysis, named, MOST_FLOW_ROWS)):
             parts += _grid(grid, words)
-        for grid in watch_tables.watch_grids(shown.measure, run, analysis, named, MOST_FLOW_ROWS):
+        for grid in phases.watch_grids(shown.measure, run, analysis, named, MOST_FLOW_ROWS):
             parts += _grid(grid, words)
         for grid in phases.profile_grids(shown, run, analysis, named, MOST_FLOW_ROWS):
             parts += _grid(grid, words)
@@ -75,7 +74,7 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
     parts += [Text(legend, style="dim")] if legend else []
     instrument = packets.instrument_lines(analysis, named) if analysis.forwarding else []
     parts += [Text(line, style="dim") for line in instrument]
-    effective = in_effect.short_lines(trials, named, in_effect.SHORT)
+    effective = environment.short_lines(trials, named, environment.SHORT)
     parts += ["", *(Text(line, style="dim") for line in effective)]
     parts += _troubles(run, analysis, named)
     return Group(*parts)

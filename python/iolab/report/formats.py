@@ -8,17 +8,15 @@ from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
 from iolab.report import readme, spreadsheet
 from iolab.report.console import terminal
-from iolab.report.interchange import show_json
-from iolab.report.interchange_conclusions import comparison_json
+from iolab.report.interchange import comparison_json, show_json
 from iolab.report.locale import EN, Words
-from iolab.report.markup import PukiWiki
-from iolab.report.published import beside_published, beside_published_text
+from iolab.report.readme import PukiWiki
 from iolab.report.sentences import is_functional
-from iolab.report.side_by_side import comparison, comparison_text
+from iolab.report.side_by_side import beside_published, beside_published_text, comparison, comparison_text
 from iolab.report.sparklines import trial_over_time
 from iolab.results.series import Series
+from iolab.store.read import stacks_of
 from iolab.store.records import StoredRun
-from iolab.store.samples import stacks_of
 from iolab.store.series import series_of
 
 __all__ = [

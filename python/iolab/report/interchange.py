@@ -1,72 +1,159 @@
-"""`iolab show RUN --json`: a documented, versioned format for programs (docs/reference/show-json.md)."""
+"""`iolab show RUN --json` and `iolab compare --json`: documented, versioned formats (docs/reference/show-json.md)."""
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
-from iolab.analysis.level_types import LevelsFigure, LevelsRatio
-from iolab.analysis.types import Analysis, Estimate
-from iolab.report import interchange_packets
-from iolab.report.interchange_conclusions import conclusions, ends
-from iolab.report.interchange_packets import finite, quantity
+from iolab.analysis.comparison import CellComparison, Comparison
+from iolab.analysis.forwarding_types import (
+    BalanceSheet,
+    CellTruth,
+    Curve,
+    Forwarding,
+    StreamLimits,
+    UsedPath,
+    Verdict,
+)
+from iolab.analysis.level_types import LevelsRatio
+from iolab.analysis.types import Analysis, CellKey, Estimate, Finding, Interval, cell_key
 from iolab.report.locale import EN, Words
 from iolab.report.sentences import counted
-from iolab.report.stated import stated, warned
+from iolab.report.stated import stated, stated_all, warned
+from iolab.results.dimensions import Quantity
 from iolab.results.metric import Metrics
+from iolab.results.verdict import Verdict as TrialVerdict
 from iolab.store.records import StoredRun, TrialRecord
 
 SHOW_SCHEMA = 2
-"""Version of the format: additions keep it, changes and removals raise it."""
+"""Version of `show --json`: additions keep it, changes and removals raise it."""
+COMPARISON_SCHEMA = 1
+"""The same of `compare --json`."""
+Document = Mapping[str, object]
+"""Plain JSON data, on its way out."""
+RATES = (
+    "forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps", "rate_fps",
+    "forwarded_bps_l1", "forwarded_bps_l2", "loss_ratio",
+)  # fmt: skip
+"""Metrics of a whole cell whose means stand here together."""
+ESTIMATE = (
+    "cell", "measure", "metric", "direction", "unit", "better", "method", "n", "mean", "min", "max", "median", "ci",
+    "ratio", "ratio_ci", "bounds", "limited_by", "ratio_bound",
+)  # fmt: skip
+"""The fields that stand in the document, of each type in its order; a metric stands there as two."""
+LEVELS_FIGURE = (
+    "measure", "metric", "unit", "method", "over", "levels", "cell", "statistic", "values", "left_out", "mean", "min",
+    "max", "ci", "limited_by",
+)  # fmt: skip
+FINDING = (
+    "measure", "metric", "factor", "level", "reference", "conditions", "ratio", "ci", "shown", "each_direction",
+    "better",
+)  # fmt: skip
+EFFECT = ("measure", "metric", "levels", "reference", "ratio", "ci", "p_value", "better")
+ONSET = ("measure", "factor", "conditions", "level", "largest", "loss", "loss_at_largest")
+PATH = ("rate_bps", "rtt_ns", "round_trip_bytes", "one_way_bytes")
+DIRECTION_RATIO = ("cell", "n", "mean", "min", "max", "bound")
+VERDICT = ("doubtful", "count", "total", "cpu", "cpu_busy_ratio", "idle_ratio")
+OVERALL = ("measure", "metric", "cells", "ratio", "ci", "p_value", "better")
+LONE = ("measure", "cell")
+_AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 
 def show_json(run: StoredRun, analysis: Analysis, words: Words = EN) -> str:
     """Render a run and its estimates as JSON; values are in stored units, absent figures are null."""
-    document: Mapping[str, object] = {
+    document: Document = {
         "schema": SHOW_SCHEMA,
         "run": run.name,
         "status": run.status.value,
         "notes": [warned(note, words) for note in run.notes],
         "joined_late": run.joined_late,
         "trials": [_trial(trial, words) for trial in counted(run.trials)],
-        "estimates": [_estimate(estimate) for estimate in analysis.estimates],
-        **conclusions(analysis),
+        "estimates": _each(analysis.estimates, ESTIMATE),
+        "findings": [_finding(each) for each in analysis.findings],
+        "effects": _each(analysis.effects, EFFECT),
+        "onsets": _each(analysis.onsets, ONSET),
         "warnings": [warned(note, words) for note in analysis.notes],
-        "levels": [_levels_figure(each) for each in analysis.levels_figures],
+        "levels": _each(analysis.levels_figures, LEVELS_FIGURE),
         "levels_ratios": [_levels_ratio(each) for each in analysis.levels_ratios],
-        "paths": [
-            {
-                "measure": measure,
-                "rate_bps": path.rate_bps,
-                "rtt_ns": path.rtt_ns,
-                "round_trip_bytes": path.round_trip_bytes,
-                "one_way_bytes": path.one_way_bytes,
-            }
-            for measure, path in analysis.paths.items()
-        ],
-        "streams": [interchange_packets.streams(found, words) for found in analysis.streams],
-        "forwarding": [interchange_packets.measure(found, analysis, words) for found in analysis.forwarding],
+        "paths": [{"measure": measure, **_picked(path, PATH)} for measure, path in analysis.paths.items()],
+        "streams": [_streams(found, words) for found in analysis.streams],
+        "forwarding": [_forwarding(found, analysis, words) for found in analysis.forwarding],
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
-def _trial(trial: TrialRecord, words: Words) -> Mapping[str, object]:
-    verdict = trial.result.verdict
+def comparison_json(compared: Comparison, words: Words = EN) -> str:
+    """Render two runs side by side as JSON; ratios are run b over run a."""
+    document: Document = {
+        "schema": COMPARISON_SCHEMA,
+        "run_a": compared.run_a,
+        "run_b": compared.run_b,
+        "leading": {measure: _quantity(metric) for measure, metric in compared.leading.items()},
+        "cells": [_compared(each) for each in compared.cells],
+        "overall": _each(compared.overall, OVERALL),
+        "only_a": _each(compared.only_a, LONE),
+        "only_b": _each(compared.only_b, LONE),
+        "warnings": [warned(each, words) for each in compared.warnings],
+    }
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+
+def _each(found: Iterable[object], names: Sequence[str]) -> list[Document]:
+    return [_picked(each, names) for each in found]
+
+
+def _picked(found: object, names: Sequence[str]) -> dict[str, object]:
+    """Return some fields of a value as plain JSON data."""
+    document: dict[str, object] = {}
+    for name in names:
+        value = getattr(found, name)
+        if type(value) in _AS_IT_IS:
+            document[name] = value
+        elif isinstance(value, Quantity):
+            document |= _quantity(value)
+        else:
+            document[name] = _plain(value)
+    return document
+
+
+def _plain(value: object) -> object:
+    match value:
+        case float():
+            return _finite(value)
+        case Interval():
+            return [_finite(value.low), _finite(value.high)]
+        case Mapping():
+            return dict(value)
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _quantity(of: Quantity) -> Document:
+    """Render what a figure is of: a name, and the dimensions that apply."""
+    return {"metric": of.name, "dimensions": of.dimensions.known()}
+
+
+def _trial(trial: TrialRecord, words: Words) -> Document:
+    result = trial.result
     return {
-        "key": trial.key,
-        "cell": dict(trial.cell),
-        "block": trial.block,
-        "measure": trial.measure,
-        "status": trial.result.status.value,
-        "reason": stated(trial.result.reason, words) if trial.result.reason else None,
-        "kind": trial.kind,
-        "direction": trial.direction,
-        "warnings": [warned(warning, words) for warning in trial.result.warnings],
-        "verdict": None if verdict is None else interchange_packets.trial_verdict(verdict, words),
-        "metrics": _metrics(trial.result.metrics),
-        "in_effect": {place: dict(settings) for place, settings in trial.result.in_effect.items()},
+        **_picked(trial, ("key", "cell", "block", "measure")),
+        "status": result.status.value,
+        "reason": stated(result.reason, words) if result.reason else None,
+        **_picked(trial, ("kind", "direction")),
+        "warnings": [warned(warning, words) for warning in result.warnings],
+        "verdict": None if result.verdict is None else _trial_verdict(result.verdict, words),
+        "metrics": _metrics(result.metrics),
+        "in_effect": {place: dict(settings) for place, settings in result.in_effect.items()},
     }
 
 
-def _metrics(metrics: Metrics) -> list[Mapping[str, object]]:
+def _metrics(metrics: Metrics) -> list[Document]:
     """Write the metrics of a trial without making an object of each: a run has millions."""
     heads, limits = metrics.heads, metrics.limits
     return [
@@ -74,7 +161,7 @@ def _metrics(metrics: Metrics) -> list[Mapping[str, object]]:
             "name": of.name,
             "dimensions": of.dimensions.known(),
             "unit": unit,
-            "value": finite(value),
+            "value": _finite(value),
             "limited_by": limits.get(at, ""),
             "better": better,
             "method": method,
@@ -85,62 +172,116 @@ def _metrics(metrics: Metrics) -> list[Mapping[str, object]]:
     ]
 
 
-def _estimate(estimate: Estimate) -> Mapping[str, object]:
+def _finding(each: Finding) -> Document:
+    """A finding; what numpy concluded is no plain truth value."""
+    said = {"shown": bool(each.shown), "each_direction": bool(each.each_direction)}
+    return {**_picked(each, FINDING), **said}
+
+
+def _levels_ratio(each: LevelsRatio) -> Document:
     return {
-        "cell": dict(estimate.cell),
-        "measure": estimate.measure,
-        **quantity(estimate.metric),
-        "direction": estimate.direction,
-        "unit": estimate.unit,
-        "better": estimate.better,
-        "method": estimate.method,
-        "n": estimate.n,
-        "mean": finite(estimate.mean),
-        "min": finite(estimate.min),
-        "max": finite(estimate.max),
-        "median": finite(estimate.median),
-        "ci": ends(estimate.ci),
-        "ratio": finite(estimate.ratio),
-        "ratio_ci": ends(estimate.ratio_ci),
-        "bounds": estimate.bounds,
-        "limited_by": list(estimate.limited_by),
-        "ratio_bound": estimate.ratio_bound,
+        **_picked(each, ("measure", "metric", "over", "levels", "cell", "statistic")),
+        **_picked(each.between, ("factor", "above", "below")),
+        **_picked(each, ("n", "ratio", "ci", "bound")),
     }
 
 
-def _levels_figure(each: LevelsFigure) -> Mapping[str, object]:
+def _compared(each: CellComparison) -> Document:
     return {
-        "measure": each.measure,
-        **quantity(each.metric),
-        "unit": each.unit,
-        "method": each.method,
-        "over": each.over,
-        "levels": list(each.levels),
-        "cell": dict(each.cell),
-        "statistic": each.statistic,
-        "values": [finite(value) for value in each.values],
-        "left_out": each.left_out,
-        "mean": finite(each.mean),
-        "min": finite(each.min),
-        "max": finite(each.max),
-        "ci": ends(each.ci),
-        "limited_by": list(each.limited_by),
+        **_picked(each, ("cell", "measure", "metric", "unit")),
+        "n": [each.n_a, each.n_b],
+        "mean": [_finite(each.mean_a), _finite(each.mean_b)],
+        "limited_by": [list(each.limited_a), list(each.limited_b)],
+        "method": [each.method_a, each.method_b],
+        **_picked(each, ("ratio_bound", "ratio", "ci", "p_value", "better")),
     }
 
 
-def _levels_ratio(each: LevelsRatio) -> Mapping[str, object]:
+def _forwarding(found: Forwarding, analysis: Analysis, words: Words) -> Document:
+    """Render everything that is known of one measure that sends frames, cell by cell."""
+    own: dict[CellKey, dict[str, Estimate]] = {}
+    for metric, estimates in analysis.estimates.of_measure(found.measure).items():
+        for estimate in estimates if metric.dimensions.whole else ():
+            own.setdefault(cell_key(estimate.cell), {})[metric.name] = estimate
+    truths = {cell_key(each.cell): each for each in found.cells}
+    curves: dict[CellKey, list[Curve]] = {}
+    for curve in found.curves:
+        curves.setdefault(cell_key(curve.cell), []).append(curve)
     return {
-        "measure": each.measure,
-        **quantity(each.metric),
-        "over": each.over,
-        "levels": list(each.levels),
-        "cell": dict(each.cell),
-        "statistic": each.statistic,
-        "factor": each.between.factor,
-        "above": each.between.above,
-        "below": each.between.below,
-        "n": each.n,
-        "ratio": finite(each.ratio),
-        "ci": ends(each.ci),
-        "bound": each.bound,
+        "measure": found.measure,
+        "kind": found.kind.value,
+        "cells": [
+            _cell(metrics, truths.get(key), curves.get(key, ()), words) for key, metrics in own.items()
+        ],
+        "ratios": _each(found.ratios, DIRECTION_RATIO),
+        "paths": [_path(each, words) for each in found.paths],
+        "shared": [{**stated(each.seen, words), "count": each.count} for each in found.shared],
+        "samples_read": found.samples_read,
+        "samples_total": found.samples_total,
+    }
+
+
+def _cell(
+    metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iterable[Curve], words: Words
+) -> Document:
+    known = {metric: metrics[metric] for metric in RATES if metric in metrics}
+    return {
+        "cell": dict(next(iter(metrics.values())).cell),
+        "rates": {metric: _finite(each.mean) for metric, each in known.items()},
+        "limited_by": list(dict.fromkeys(code for each in known.values() for code in each.limited_by)),
+        "loads": _loads(curves),
+        "verdict": None if truth is None else _verdict(truth.verdict, words),
+        "balance": None if truth is None else _balance(truth.balance, words),
+    }
+
+
+def _loads(curves: Iterable[Curve]) -> list[Document]:
+    """Everything that was measured at shares of the rate, by rising load."""
+    found: dict[float, list[Document]] = {}
+    for curve in curves:
+        for point in curve.points:
+            found.setdefault(point.load_ratio, []).append(
+                {**_quantity(curve.metric), "unit": curve.unit, "median": _finite(point.median)}
+            )
+    return [{"load_ratio": load_ratio, "metrics": found[load_ratio]} for load_ratio in sorted(found)]
+
+
+def _streams(found: StreamLimits, words: Words) -> Document:
+    """Render what limited the streams of a measure, cell by cell."""
+    cells = [{"cell": dict(each.cell), "verdict": _verdict(each.verdict, words)} for each in found.cells]
+    return {"measure": found.measure, "cells": cells}
+
+
+def _trial_verdict(verdict: TrialVerdict | Verdict, words: Words) -> Document:
+    """Render what limited a trial, and what shows it."""
+    return {
+        "limit": str(verdict.limit),
+        "place": None if verdict.place is None else stated(verdict.place, words),
+        "seen": stated_all(verdict.seen, words),
+        "text": words.said.say_all(verdict.seen),
+        "doubt": None if verdict.doubt is None else stated(verdict.doubt, words),
+    }
+
+
+def _verdict(verdict: Verdict, words: Words) -> Document:
+    return {**_trial_verdict(verdict, words), **_picked(verdict, VERDICT)}
+
+
+def _balance(sheet: BalanceSheet, words: Words) -> Document:
+    return {
+        **_picked(sheet, ("offered_frames", "forwarded_frames")),
+        "drops": [
+            {"place": stated(each.place, words), "reason": stated(each.reason, words), "frames": each.frames}
+            for each in sheet.drops
+        ],
+        **_picked(sheet, ("unexplained_frames", "load_trials", "closed_trials")),
+    }
+
+
+def _path(each: UsedPath, words: Words) -> Document:
+    return {
+        "port": each.port,
+        "path": each.path,
+        "reasons": stated_all(each.reasons, words),
+        "count": each.count,
     }

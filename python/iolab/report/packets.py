@@ -19,9 +19,16 @@ from iolab.report.environment import Fact, entries
 from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.numbers import NBSP
-from iolab.report.packet_tables import BITS, bits_grid, direction_grid, factors_of, left_out, metrics_grid
+from iolab.report.packet_tables import (
+    BITS,
+    bits_grid,
+    curve_grid,
+    direction_grid,
+    factors_of,
+    left_out,
+    metrics_grid,
+)
 from iolab.report.sentences import MOST_DETECTABLE, capital
-from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid
 from iolab.results.balance import Drop
 from iolab.results.dimensions import Quantity

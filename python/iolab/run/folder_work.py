@@ -23,10 +23,9 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import changed_facts, facts_of
 from iolab.run.outcome import Observer
 from iolab.run.session import Host, Session
-from iolab.store.file_names import EXPERIMENT
 from iolab.store.folder import RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
-from iolab.store.records import StoredRun
+from iolab.store.records import EXPERIMENT, StoredRun
 from iolab.trial.host_warnings import EMULATED_CPU
 from iolab.trial.lab_access import Alone, Calibration
 from iolab.trial.methods import version_of

@@ -2,53 +2,46 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
-from iolab.messages.failures import Failure
-from iolab.messages.warnings import TrialWarning
 from iolab.results.dimensions import Quantity
 from iolab.results.encoding import Encoding, Malformed
 from iolab.results.metric import Heads, Method, Metric, Metrics
 from iolab.results.packets import PacketTrial
-from iolab.results.trial import CommandRecord, GuestUse, Status, TrialResult
-from iolab.results.verdict import Verdict
+from iolab.results.trial import CommandRecord, TrialResult
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
-from iolab.store.upgrade.commands import OLD_COMMAND, command
 from iolab.store.upgrade.packets import PACKETS_STEPS, of_evidence
 from iolab.store.upgrade.steps import Steps, applied, decoded, upgraded, version_of
-from iolab.store.upgrade.trials import TRIAL_STEPS, lacks_only_methods
+from iolab.store.upgrade.trials import OLD_COMMAND, TRIAL_STEPS, command, lacks_only_methods
 
 T = TypeVar("T")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """In place of a mapping of its own where a trial has no guests, or no bounds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TrialLine:
-    """A line of trials.jsonl; keys with a default are left out where they have it."""
+_OF_RECORD = tuple(each.name for each in fields(TrialRecord) if each.name != "result")
+_OF_RESULT = tuple(each.name for each in fields(TrialResult))
+_LATER: Mapping[str, Any] = {
+    "verdict": field(default=None),
+    "guests": field(default_factory=dict),
+    "sets_each_load": field(default=False),
+    "in_effect": field(default_factory=dict),
+}
+"""Keys that came after the others: they stand at the end of a line, and are left out where they have their default."""
 
-    schema: int
-    key: str
-    measure: str
-    kind: str
-    direction: str
-    rest: str
-    block: int
-    cell: Mapping[str, str]
-    wall: str
-    status: Status
-    reason: Failure | None
-    begin_ns: int
-    end_ns: int
-    measured_ns: int
-    metrics: tuple[Metric, ...]
-    warnings: tuple[TrialWarning, ...]
-    verdict: Verdict | None = None
-    guests: Mapping[str, GuestUse] = field(default_factory=dict)
-    sets_each_load: bool = False
-    in_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+def _trial_line() -> Any:
+    """Return the type of a line of trials.jsonl: its schema, then the fields of a record and of its result as one."""
+    types = get_type_hints(TrialRecord) | get_type_hints(TrialResult) | {"metrics": tuple[Metric, ...]}
+    first = [(name, types[name]) for name in (*_OF_RECORD, *_OF_RESULT) if name not in _LATER]
+    later = [(name, types[name], default) for name, default in _LATER.items()]
+    shape: list[Any] = [("schema", int), *first, *later]
+    return make_dataclass("_TrialLine", shape, frozen=True, slots=True, kw_only=True)
+
+
+_TrialLine = _trial_line()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,29 +64,10 @@ def encode_trial(record: TrialRecord) -> str:
         ValueError: a figure in it is no finite number.
     """
     result = record.result
-    line = _TrialLine(
-        schema=TRIAL_SCHEMA,
-        key=record.key,
-        measure=record.measure,
-        kind=record.kind,
-        direction=record.direction,
-        rest=record.rest,
-        block=record.block,
-        cell=record.cell,
-        wall=record.wall,
-        status=result.status,
-        reason=result.reason,
-        begin_ns=result.begin_ns,
-        end_ns=result.end_ns,
-        measured_ns=result.measured_ns,
-        metrics=tuple(result.metrics),
-        warnings=result.warnings,
-        verdict=result.verdict,
-        guests=result.guests,
-        sets_each_load=record.sets_each_load,
-        in_effect=result.in_effect,
-    )
-    return _TRIAL.encode(line).decode()
+    every = {name: getattr(record, name) for name in _OF_RECORD}
+    every |= {name: getattr(result, name) for name in _OF_RESULT}
+    every["metrics"] = tuple(result.metrics)
+    return _TRIAL.encode(_TrialLine(schema=TRIAL_SCHEMA, **every)).decode()
 
 
 class TrialReader:
@@ -123,32 +97,15 @@ class TrialReader:
         heads = self._heads_of(row)
         heads = heads if at_once is None else self._of_unknown_methods(heads)
         limits = {at: each.limited_by for at, each in enumerate(row.metrics) if each.limited_by}
-        result = TrialResult(
-            status=row.status,
-            reason=row.reason,
-            metrics=Metrics.of(heads, [each.value for each in row.metrics], limits or NOTHING),
-            warnings=row.warnings,
-            verdict=row.verdict,
-            begin_ns=row.begin_ns,
-            end_ns=row.end_ns,
-            measured_ns=row.measured_ns,
-            guests=row.guests or NOTHING,
-            in_effect=self._shared(row.in_effect),
-        )
-        return TrialRecord(
-            key=row.key,
-            measure=row.measure,
-            kind=row.kind,
-            direction=row.direction,
-            sets_each_load=row.sets_each_load,
-            rest=row.rest,
-            block=row.block,
-            cell=self._cells.setdefault((*row.cell, *row.cell.values()), row.cell),
-            wall=row.wall,
-            result=result,
-        )
+        of_record = {name: getattr(row, name) for name in _OF_RECORD}
+        of_record["cell"] = self._cells.setdefault((*row.cell, *row.cell.values()), row.cell)
+        of_result = {name: getattr(row, name) for name in _OF_RESULT}
+        of_result["metrics"] = Metrics.of(heads, [each.value for each in row.metrics], limits or NOTHING)
+        of_result["guests"] = row.guests or NOTHING
+        of_result["in_effect"] = self._shared(row.in_effect)
+        return TrialRecord(**of_record, result=TrialResult(**of_result))
 
-    def _read_at_once(self, line: bytes) -> _TrialLine | None:
+    def _read_at_once(self, line: bytes) -> Any:
         """Return a line as one of today's schema; None: it is none, and so are those after it in the file."""
         if self._at_once:
             try:
@@ -169,7 +126,7 @@ class TrialReader:
         key = tuple((place, *own.items()) for place, own in in_effect.items())
         return self._in_effect.setdefault(key, in_effect) if in_effect else NOTHING
 
-    def _heads_of(self, row: _TrialLine) -> Heads:
+    def _heads_of(self, row: Any) -> Heads:
         """Return what the metrics of a line are of, as earlier lines have it where they measured the same."""
         known = self._heads.setdefault((row.measure, len(row.metrics)), [])
         for heads in known:

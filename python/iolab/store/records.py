@@ -1,4 +1,4 @@
-"""What a run folder holds, as frozen types."""
+"""What a run folder holds, as frozen types, and what its files are called."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +20,18 @@ TRIAL_SCHEMA = 3
 """Version of a line in trials.jsonl; a change of a metric's meaning raises the version of its method instead."""
 PACKETS_SCHEMA = 3
 """Version of what is stored of a packet trial beside its line."""
+EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
+TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
+RAW, PACKETS, SERIES = ".raw.json.gz", ".packets.json.gz", ".parquet"
+"""Endings of what a trial stores in the samples folder, after its key."""
+FIRST_RAW = ".json.gz"
+"""The same of RAW, in runs of the first versions: what is now in the file PACKETS was a part of it."""
+MACHINES = "machines"
+PACKAGE_LISTS = "packages"
+DECIDED = "decided"
+"""Folder of a decision that counts and whose files are not all in their places yet."""
+KEPT = "kept.json"
+"""In a revision: how many lines of the run's trials there were when it was kept."""
 
 
 class RunStatus(StrEnum):
@@ -93,3 +105,9 @@ class StoredRun:
     """Trials that `iolab extend` added to blocks which had been measured before: not done in turn with the others."""
     notes: tuple[TrialWarning, ...] = field(default=())
     """What reading found, e.g. a torn last line that was ignored."""
+
+
+def records_folder(folder: Path) -> Path:
+    """Return where the trials and samples of a run lie: a revision's are with the run that it is of."""
+    whole = folder.resolve()
+    return whole.parent.parent if whole.parent.name == REVISIONS else folder

@@ -14,7 +14,7 @@ from iolab.aliases import new_keys
 from iolab.errors import StoreError
 from iolab.results.dimensions import Dimensions, names
 from iolab.results.series import Over, Series
-from iolab.store.file_names import SAMPLES, SERIES, records_folder
+from iolab.store.records import SAMPLES, SERIES, records_folder
 
 SERIES_SCHEMA = 1
 """Version of the table; it is in the file, under the key `iolab.series`."""

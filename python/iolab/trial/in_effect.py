@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.agent.messages import Reading
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
-from iolab.results.in_effect import STACK, Effect
+from iolab.results.trial import STACK, Effect
 from iolab.trial.counters.differences import ROOT
 from iolab.trial.lab_access import Site
 

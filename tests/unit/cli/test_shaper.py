@@ -15,7 +15,7 @@ from iolab.messages.warnings import TrialWarning
 from iolab.results.dimensions import Dimensions
 from iolab.results.metric import Metric, Metrics
 from iolab.results.trial import Status, TrialResult
-from iolab.store.file_names import SAMPLES, SERIES
+from iolab.store.records import SAMPLES, SERIES
 from iolab.store.series import encode_series
 
 

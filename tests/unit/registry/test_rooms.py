@@ -15,8 +15,8 @@ ROOMS = {
     "trial/",  # what measures
     "run/calibration.py",  # measures the instrument itself by an experiment of its own
     "analysis/forwarding.py", "analysis/forwarding_types.py", "analysis/load_trials.py",
-    "report/packets.py", "report/packet_tables.py", "report/interchange_packets.py", "report/curves.py",
-    "report/steps.py", "report/page/results.py",
+    "report/packets.py", "report/packet_tables.py", "report/interchange.py", "report/curves.py",
+    "report/page/results.py",
 }  # fmt: skip
 """Files and folders that are of single kinds, or write an experiment."""
 MODELS = {

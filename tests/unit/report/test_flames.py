@@ -10,8 +10,8 @@ from iolab.report import formats as report
 from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.page.flames import flames
-from iolab.store.file_names import SAMPLES
-from iolab.store.samples import stacks_of
+from iolab.store.read import stacks_of
+from iolab.store.records import SAMPLES
 
 FOLDED = """# 0 1000
 6\tiperf3;main;write_[k]

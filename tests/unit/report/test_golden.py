@@ -20,9 +20,8 @@ from iolab.plan.planning import gives_plan
 from iolab.report import formats
 from iolab.results.dimensions import Dimensions
 from iolab.results.metric import Metrics
-from iolab.store.read import experiment_text, load_run
+from iolab.store.read import experiment_text, load_run, read_packets
 from iolab.store.records import TRIAL_SCHEMA, StoredRun, TrialRecord
-from iolab.store.samples import read_packets
 from iolab.store.series import series_of
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.report.builder import quickstart
 
-from iolab.report.in_effect import SHORT, in_effect_grid, short_lines, values
+from iolab.report.environment import SHORT, in_effect_grid, short_lines, values
 from iolab.report.locale import EN
 from iolab.report.names import names
 from iolab.store.records import TrialRecord

@@ -14,7 +14,7 @@ from tests.unit.report.conftest import Made
 from iolab.analysis import analyse
 from iolab.report import formats as report
 from iolab.report import spreadsheet
-from iolab.report.markup import PukiWiki
+from iolab.report.readme import PukiWiki
 from iolab.results.metric import Metrics
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"

@@ -1,7 +1,7 @@
 """A run beside published figures, as text."""
 
 from iolab.analysis.published import PublishedComparison, PublishedRow
-from iolab.report.published import beside_published_text
+from iolab.report.side_by_side import beside_published_text
 from iolab.results.dimensions import Quantity
 
 

@@ -13,9 +13,9 @@ from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
 from iolab.plan.types import PlannedFactor
 from iolab.report import axes, lines, panels
+from iolab.report.lines import Sweep, logarithmic, positions, sweep_of
 from iolab.report.locale import EN
 from iolab.report.names import names
-from iolab.report.sweeps import Sweep, logarithmic, positions, sweep_of
 from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun
 

@@ -12,9 +12,9 @@ from iolab.errors import StoreError
 from iolab.messages.drop_reasons import RingFull
 from iolab.messages.places import AtPort
 from iolab.results.packets import PacketTrial
-from iolab.store import samples
+from iolab.store import read
 from iolab.store.codec import encode_packets
-from iolab.store.samples import read_packets
+from iolab.store.read import read_packets
 
 
 def whole() -> PacketTrial:
@@ -119,7 +119,7 @@ def test_damaged_samples_are_told_with_their_file(tmp_path: Path, data: bytes) -
 
 def test_samples_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file cannot fill the memory."""
-    monkeypatch.setattr(samples, "MOST_BYTES", 1000)
+    monkeypatch.setattr(read, "MOST_BYTES", 1000)
     stored(tmp_path, "a", gzip.compress(b" " * 100_000 + b"1"))
     with pytest.raises(StoreError, match="allowed is less"):
         read_packets(tmp_path, "a")

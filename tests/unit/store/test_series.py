@@ -12,7 +12,7 @@ from tests.unit.store.examples import BUSY, RATES
 
 from iolab.errors import StoreError
 from iolab.results.series import Series, series
-from iolab.store.file_names import SAMPLES
+from iolab.store.records import SAMPLES
 from iolab.store.series import encode_series, read_series
 
 

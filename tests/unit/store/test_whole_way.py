@@ -35,9 +35,8 @@ from iolab.results.series import Over, Series
 from iolab.results.trial import Status, TrialResult
 from iolab.results.verdict import Verdict
 from iolab.store.folder import create_folder
-from iolab.store.read import load_run
+from iolab.store.read import load_run, read_packets
 from iolab.store.records import Samples, StoredRun, TrialRecord
-from iolab.store.samples import read_packets
 from iolab.store.series import read_series
 
 FILE = """title: All kinds

@@ -11,8 +11,7 @@ from iolab.report import sentences, troubles
 from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.results.trial import CommandRecord
-from iolab.store.file_names import EXPERIMENT
-from iolab.store.records import StoredRun, TrialRecord
+from iolab.store.records import EXPERIMENT, StoredRun, TrialRecord
 
 MOST_LOST = 100
 MOST_COMMANDS = 600

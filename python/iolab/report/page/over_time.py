@@ -12,8 +12,7 @@ from iolab.report import numbers, over_time
 from iolab.report.names import Names
 from iolab.results.series import Series, Values
 from iolab.results.trial import Status
-from iolab.store.file_names import SAMPLES, SERIES
-from iolab.store.records import TrialRecord
+from iolab.store.records import SAMPLES, SERIES, TrialRecord
 
 COLUMNS = 100
 """Of a chart, as many as a trial of 10 s has points."""

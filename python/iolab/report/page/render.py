@@ -4,17 +4,17 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from iolab.analysis.types import Analysis
+from iolab.analysis.types import Analysis, Effect
 from iolab.experiment.experiment import Experiment
-from iolab.report import drawing, packets, panels, picture, sentences, tables
-from iolab.report.effect_tables import EffectTable, effect_table
-from iolab.report.in_effect import in_effect_grid
+from iolab.report import drawing, numbers, packets, panels, picture, sentences, tables
+from iolab.report.environment import in_effect_grid
 from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
 from iolab.report.page import history, vega
@@ -203,3 +203,49 @@ def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]
         ("repeat", "page.repeat", True),
     ]
     return [(anchor, words.text(heading)) for anchor, heading, here in present if here]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """One effect, written."""
+
+    measure: str
+    level: str
+    reference: str
+    change: str
+    p_value: str
+
+
+@dataclass(frozen=True, slots=True)
+class EffectTable:
+    """The effects that fit."""
+
+    rows: tuple[EffectRow, ...]
+    """Best supported first."""
+    total: int
+    """How many there are."""
+
+
+def effect_table(analysis: Analysis, names: Names, most: int) -> EffectTable:
+    """Write the effects, the best supported first."""
+    order = sorted(analysis.effects, key=_support)
+    return EffectTable(tuple(_effect(effect, names) for effect in order[:most]), len(order))
+
+
+def _support(effect: Effect) -> tuple[float, float]:
+    size = max(effect.ratio, 1 / effect.ratio) if effect.ratio > 0 else 0.0
+    return (1.0 if effect.p_value is None else effect.p_value, -size)
+
+
+def _effect(effect: Effect, names: Names) -> EffectRow:
+    words = names.words
+    levels = names.cell(effect.levels)
+    better = effect.better if numbers.is_shown(effect.p_value) and len(effect.levels) == 1 else ""
+    change = numbers.change(effect.ratio, effect.ci, words)
+    return EffectRow(
+        measure=names.measure(effect.measure),
+        level=words.text("table.interaction", levels=levels) if len(effect.levels) > 1 else levels,
+        reference=names.cell(effect.reference),
+        change=numbers.judged(change, effect.ratio, better, words),
+        p_value=numbers.p_value(effect.p_value, words),
+    )

@@ -10,12 +10,11 @@ from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import Experiment
 from iolab.report import charts, curves, lines, numbers, packets, panels, tables
 from iolab.report.levels import level_grids
+from iolab.report.lines import Sweep, sweep_of
 from iolab.report.locale import Words
 from iolab.report.names import Names
-from iolab.report.phases import phase_grids, profile_grids
+from iolab.report.phases import phase_grids, profile_grids, watch_grids
 from iolab.report.selection import Shown, choose, leading, side_metrics
-from iolab.report.sweeps import Sweep, sweep_of
-from iolab.report.watch_tables import watch_grids
 from iolab.results.dimensions import Quantity
 from iolab.store.records import StoredRun, TrialRecord
 

@@ -20,8 +20,7 @@ from iolab.report.page.over_time import ReadSeries, by_cells
 from iolab.report.wire import Bars, Curve, WirePoint, wire_trial
 from iolab.results.series import Series
 from iolab.results.trial import Status
-from iolab.store.file_names import SAMPLES, SERIES
-from iolab.store.records import TrialRecord
+from iolab.store.records import SAMPLES, SERIES, TrialRecord
 from iolab.units import format_bits_per_second, format_bytes
 
 MOST_BYTES = 24_000_000

@@ -5,7 +5,7 @@ from pydantic_core import SchemaValidator, core_schema
 from iolab.errors import StoreError
 from iolab.plan.types import PLAN_SCHEMA
 from iolab.results.encoding import Malformed
-from iolab.store.file_names import PLAN
+from iolab.store.records import PLAN
 from iolab.store.upgrade.stated import quoted, stated
 from iolab.store.upgrade.steps import (
     ANYTHING,

@@ -1,15 +1,15 @@
-"""Lines of trials.jsonl of older schemas."""
+"""Lines of trials.jsonl and of commands.jsonl, which says no schema, as older versions wrote them."""
 
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from pydantic_core import SchemaValidator
+from pydantic_core import SchemaValidator, core_schema
 
 from iolab.messages.in_words import WarningInWords
 from iolab.messages.warnings import Emulated
-from iolab.store.upgrade.stated import ROLES, failure, if_any, is_port, place, stated
+from iolab.store.upgrade.stated import ROLES, failure, if_any, is_port, place, quoted, stated
 from iolab.store.upgrade.steps import (
     INTEGER,
     NUMBER,
@@ -100,6 +100,25 @@ _GUEST_THREAD = re.compile(r"([^ .]+) (.+)")
 _QUEUE = re.compile(r"([^ ]+) rx (\d{1,9})")
 _CPU = re.compile(r"cpu(\d{1,9})")
 _EMULATED_AFTER = " ran under emulation"
+_FIRST = {
+    "machine": TEXT,
+    "netns": or_none(TEXT),
+    "argv": many(TEXT),
+    "undo": or_none(many(TEXT)),
+    "exit_status": or_none(INTEGER),
+    "duration_ns": INTEGER,
+}
+_NOTES = {"notes": many(TEXT)}
+OLD_COMMAND = SchemaValidator(
+    core_schema.union_schema(
+        [
+            record(_FIRST),
+            record({**_FIRST, "kernel": TEXT}, _NOTES),
+            record({**_FIRST, "kernel": TEXT, "undo_netns": or_none(TEXT)}, _NOTES),
+        ]
+    )
+)
+"""What was written: first without the kernel, then without the namespace of the undo, then with notes in words."""
 
 
 def from_1(line: Json) -> Json:
@@ -218,3 +237,9 @@ TRIAL_STEPS: Steps = {
     1: Step(SchemaValidator(_LINE_1), from_1),
     2: Step(SchemaValidator(_LINE_2), from_2),
 }
+
+
+def command(line: Json) -> Json:
+    """Return a line of an older version as it is today; notes in words are quoted."""
+    later: Json = {"kernel": "", "undo_netns": None}
+    return {**later, **line, "notes": [quoted(each) for each in line.get("notes", ())]}

@@ -18,8 +18,8 @@ from iolab.messages.disks import (
     ProgramCache,
 )
 from iolab.messages.warnings import TrialWarning
-from iolab.results.in_effect import Effect
 from iolab.results.metric import Metrics
+from iolab.results.trial import Effect
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.causes import IN_ENGLISH, cause_of

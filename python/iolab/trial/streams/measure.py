@@ -23,10 +23,9 @@ from iolab.messages.failures import (
 )
 from iolab.messages.hosts import computer
 from iolab.messages.warnings import ConnectionsDropped, SenderShort, TrialWarning
-from iolab.results.in_effect import Effect
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import Series
-from iolab.results.trial import CommandRecord
+from iolab.results.trial import CommandRecord, Effect
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.failed import Failed
 from iolab.trial.in_effect import in_effect
