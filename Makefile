@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit lint format stats bench wheel requirements clean packages packages-storage packages-test
+.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit coverage lint format stats bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,9 @@ test-all: packages-test $(BIN)/.iolab-dev  ## the same, then the longer lab test
 
 test-unit: $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## the tests that need no root and no lab
 	@$(BIN)/pytest -q -n 2 --dist worksteal tests/unit
+
+coverage: $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## which lines of python/iolab the unit tests run; programs they start do not count
+	@COVERAGE_FILE=build/coverage $(BIN)/pytest -q -n 2 --dist worksteal --cov=iolab --cov-report=term:skip-covered tests/unit
 
 lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layers, sizes; Python and Rust
 	@scripts/lint.sh
