@@ -192,7 +192,7 @@ impl Work {
 
     fn write(mut self) -> std::io::Result<(Captured, Vec<u8>)> {
         let mut writer = PcapngWriter::new(Vec::new(), &self.interface, RealtimeOffset::measure())?;
-        for frame in self.ring.frames() {
+        for frame in by_time(&self.ring) {
             self.counts.cut_frames += u64::from(frame.bytes.len() < frame.whole_bytes);
             writer.write_beginning(frame.way, frame.bytes, frame.whole_bytes, frame.stamp_ns)?;
         }
@@ -200,6 +200,15 @@ impl Work {
         let overwritten_frames = self.ring.overwritten();
         Ok((Captured { kept_frames, overwritten_frames, total_bytes: file.len(), ..self.counts }, file))
     }
+}
+
+/// The frames of a ring in the order of the line. A CPU that is late handles several frames at once, and the kernel then gives
+/// a capture those that no protocol wants, as PAUSE, after the next one that a protocol does. The stamps are from when the
+/// device had them.
+fn by_time(ring: &FrameRing) -> Vec<Kept<'_>> {
+    let mut frames: Vec<_> = ring.frames().collect();
+    frames.sort_by_key(|frame| frame.stamp_ns);
+    frames
 }
 
 /// Whether the filter keeps a frame.
@@ -227,6 +236,16 @@ mod tests {
         bytes.extend(source_port.to_be_bytes());
         bytes.extend([0, 53, 0, 8, 0, 0]);
         bytes
+    }
+
+    #[test]
+    fn frames_are_written_in_the_order_of_the_line() {
+        let mut ring = FrameRing::new(1 << 16, 64);
+        for (letter, stamp_ns) in [(1, 10), (4, 30), (2, 20), (3, 20)] {
+            ring.keep(Kept { bytes: &[letter; 60], whole_bytes: 60, way: iolab_port::Way::In, stamp_ns });
+        }
+        let letters: Vec<_> = by_time(&ring).iter().map(|frame| frame.bytes[0]).collect();
+        assert_eq!(letters, [1, 2, 3, 4]);
     }
 
     #[test]
