@@ -1,12 +1,18 @@
 """Intervals of means: on the log scale where a quantity cannot be negative. Referee: scipy."""
 
+import gc
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from tests.unit.analysis.conftest import make_run
 
 from iolab.analysis import analyse
-from iolab.analysis.intervals import interval_of_mean, log_interval
+from iolab.analysis.intervals import holm, interval_of_mean, log_interval
 
 
 def test_a_log_interval_is_scipys_t_interval_of_the_mean_carried_to_the_log_scale() -> None:
@@ -68,3 +74,31 @@ def test_trials_that_all_read_zero_have_the_interval_zero() -> None:
     (found,) = analyse(records, plan).estimates
     assert found.ci is not None
     assert (found.ci.low, found.ci.high) == (0.0, 0.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_garbage() -> Iterator[None]:
+    """Leave to statsmodels, which collects garbage in every call, only what these tests make."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
+    """Adjusted p-values agree with statsmodels' multipletests, ties and ends included."""
+    _, expected, _, _ = multipletests(p_values, method="holm")
+    np.testing.assert_allclose(holm(np.array(p_values)), expected, atol=1e-12)
+
+
+def test_what_was_not_compared_does_not_count() -> None:
+    """NaN stays NaN and does not make the others dearer."""
+    adjusted = holm(np.array([0.01, np.nan, 0.04]))
+    assert adjusted[0] == pytest.approx(0.02)
+    assert np.isnan(adjusted[1])
+    assert adjusted[2] == pytest.approx(0.04)
+
+
+def test_nothing_compared_gives_nothing() -> None:
+    """An empty family stays empty."""
+    assert holm(np.array([])).shape == (0,)

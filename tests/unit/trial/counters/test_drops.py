@@ -1,12 +1,15 @@
 """Reasons of the kernel are those of all its work: they explain frames of ours where their counts are ours."""
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.wording import in_words
 
 from iolab.messages.drop_reasons import RingFull
 from iolab.messages.places import AtPort
 from iolab.results.balance import Drop
-from iolab.trial.counters.drops import Named, beyond, explain, share_out, without_copies
+from iolab.trial.counters.drops import LOST_BY, Named, beyond, explain, share_out, without_copies
 
 Sure = tuple[tuple[str, int], ...]
 
@@ -69,3 +72,14 @@ def test_a_full_ring_takes_no_frames_from_a_rule() -> None:
     assert beyond({"": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 30}}, rings) == {
         "": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 0}
     }
+
+
+STAGES = Path(__file__).parents[4] / "crates" / "protocol" / "src" / "impairment.rs"
+LOSE_NOTHING = {"corrupt", "duplicate", "reorder", "delay", "stall"}
+
+
+def test_every_kind_of_stage_of_the_agent_has_the_reason_of_its_losses() -> None:
+    """A kind that is added there and forgotten here would fail every trial in which it loses a frame."""
+    kinds = {"codel", *re.findall(r'Self::\w+ \{ \.\. \} => "(\w+)"', STAGES.read_text())}
+    assert {"line", "pacer"} <= kinds
+    assert LOST_BY.keys() == kinds - LOSE_NOTHING
