@@ -96,7 +96,7 @@ def test_a_change_of_what_is_computed_is_found(path: str, old: str, new: str, me
 
 def test_a_change_far_below_a_root_is_found() -> None:
     """The search's settling is three calls below the row's code, in a module that is imported relatively."""
-    tree = changed("python/iolab/trial/search/durations.py", "SPARE = ", "SPARE = 2 * ")
+    tree = changed("python/iolab/trial/search/estimates.py", "SPARE = ", "SPARE = 2 * ")
     assert found(tree) == ["searched-rate"]
 
 
