@@ -22,6 +22,7 @@ from iolab.experiment import parse
 from iolab.messages.drop_reasons import RingFull
 from iolab.messages.failures import Failure
 from iolab.messages.places import AtPort
+from iolab.messages.streams import AllCpusBusy
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.report import formats as report
@@ -56,6 +57,8 @@ LIMIT_NAMES = tuple(
     for table in ("limit_names", "program_limit_names", "own_program_limit_names")
 )
 """A limit has one name of a device, one of iperf3 and one of a program of the user's own."""
+ALL_BUSY = EN.text("packets.all_busy")
+"""What limited where all CPUs were seen busy, whatever the limit is."""
 names = st.sampled_from(
     ["received_bps", "forwarded_fps", "loss_ratio", "cpu_busy_ratio", "made_elsewhere_ns"]
 )
@@ -224,7 +227,11 @@ def in_texts(run: StoredRun, analysis: Analysis) -> None:
         wanted += [warning.code for warning in one.result.warnings]
         wanted += [EN.said.say_any(one.result.reason)] if one.result.reason else []
         verdict = one.result.verdict
-        limits += [[each.get(verdict.limit, str(verdict.limit)) for each in LIMIT_NAMES]] if verdict else []
+        if verdict:
+            by_limit = [each.get(verdict.limit, str(verdict.limit)) for each in LIMIT_NAMES]
+            limits.append(
+                [*by_limit, *([ALL_BUSY] if isinstance(next(iter(verdict.seen), None), AllCpusBusy) else [])]
+            )
     for form, text in texts.items():
         whole = plain(text)
         assert [each for each in limits if not any(plain(name) in whole for name in each)] == [], form
