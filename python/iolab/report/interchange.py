@@ -35,15 +35,11 @@ RATES = (
     "forwarded_bps_l1", "forwarded_bps_l2", "loss_ratio",
 )  # fmt: skip
 """Metrics of a whole cell whose means stand here together."""
-ESTIMATE = (
-    "cell", "measure", "metric", "direction", "unit", "better", "method", "n", "mean", "min", "max", "median", "ci",
-    "ratio", "ratio_ci", "bounds", "limited_by", "ratio_bound",
-)  # fmt: skip
-"""The fields that stand in the document, of each type in its order; a metric stands there as two."""
 LEVELS_FIGURE = (
     "measure", "metric", "unit", "method", "over", "levels", "cell", "statistic", "values", "left_out", "mean", "min",
     "max", "ci", "limited_by",
 )  # fmt: skip
+"""The fields that stand in the document, of each type in its order; a metric stands there as two."""
 FINDING = (
     "measure", "metric", "factor", "level", "reference", "conditions", "ratio", "ci", "shown", "each_direction",
     "better",
@@ -67,7 +63,7 @@ def show_json(run: StoredRun, analysis: Analysis, words: Words = EN) -> str:
         "notes": [warned(note, words) for note in run.notes],
         "joined_late": run.joined_late,
         "trials": [_trial(trial, words) for trial in counted(run.trials)],
-        "estimates": _each(analysis.estimates, ESTIMATE),
+        "estimates": [_estimate(each) for each in analysis.estimates],
         "findings": [_finding(each) for each in analysis.findings],
         "effects": _each(analysis.effects, EFFECT),
         "onsets": _each(analysis.onsets, ONSET),
@@ -120,7 +116,7 @@ def _plain(value: object) -> object:
         case float():
             return _finite(value)
         case Interval():
-            return [_finite(value.low), _finite(value.high)]
+            return _ends(value)
         case Mapping():
             return dict(value)
         case list() | tuple():
@@ -132,6 +128,10 @@ def _plain(value: object) -> object:
 def _finite(value: float | None) -> float | None:
     """JSON has no infinity and no NaN."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def _ends(interval: Interval | None) -> list[float | None] | None:
+    return None if interval is None else [_finite(interval.low), _finite(interval.high)]
 
 
 def _quantity(of: Quantity) -> Document:
@@ -170,6 +170,31 @@ def _metrics(metrics: Metrics) -> list[Document]:
             zip(heads.quantities, heads.units, heads.better, heads.methods, metrics.values, strict=True)
         )
     ]
+
+
+def _estimate(each: Estimate) -> Document:
+    """Write an estimate key by key: a run has thousands, and a walk over the names of fields takes twice the time."""
+    return {
+        "cell": dict(each.cell),
+        "measure": each.measure,
+        "metric": each.metric.name,
+        "dimensions": each.metric.dimensions.known(),
+        "direction": each.direction,
+        "unit": each.unit,
+        "better": each.better,
+        "method": each.method,
+        "n": each.n,
+        "mean": _finite(each.mean),
+        "min": _finite(each.min),
+        "max": _finite(each.max),
+        "median": _finite(each.median),
+        "ci": _ends(each.ci),
+        "ratio": _finite(each.ratio),
+        "ratio_ci": _ends(each.ratio_ci),
+        "bounds": each.bounds,
+        "limited_by": list(each.limited_by),
+        "ratio_bound": each.ratio_bound,
+    }
 
 
 def _finding(each: Finding) -> Document:
