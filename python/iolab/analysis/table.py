@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis.types import Cells
 from iolab.errors import InputError, Problem
-from iolab.messages.notes import MethodsMixed, TrialsNotInPlan, TrialsNotOk, ValueNotFinite
+from iolab.messages.notes import MethodsMixed, TrialsLeftOut, ValueNotFinite
 from iolab.messages.warnings import Emulated, TrialWarning
 from iolab.plan.types import Plan, Step
 from iolab.results.dimensions import Quantity
@@ -106,9 +106,9 @@ def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[TrialWarning]
     bad = sum(key in planned and record.result.status is not Status.OK for key, record in last.items())
     notes: list[TrialWarning] = []
     if strangers:
-        notes.append(TrialsNotInPlan(left_out=strangers, trials=len(last)))
+        notes.append(TrialsLeftOut(code="trials-not-in-plan", left_out=strangers, trials=len(last)))
     if bad:
-        notes.append(TrialsNotOk(left_out=bad, trials=len(last) - strangers))
+        notes.append(TrialsLeftOut(code="trials-not-ok", left_out=bad, trials=len(last) - strangers))
     return notes
 
 

@@ -15,15 +15,8 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.document import Items, Table
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.experiment.site import Split, split_links, values_of
-from iolab.messages.hosts import computer
-from iolab.messages.unmet import (
-    SiteEnd,
-    SiteHasEnds,
-    SiteHasPlace,
-    SiteLacksCable,
-    SiteSetsNothing,
-    UnmetRequirement,
-)
+from iolab.messages.hosts import PortOn, computer
+from iolab.messages.unmet import SiteHasEnds, SiteHasPlace, SiteLacksCable, SiteSetsNothing, UnmetRequirement
 
 KEPT = ("forward", "settings", "disks")
 
@@ -58,7 +51,7 @@ def uncabled(site: Site, lab: Lab) -> UnmetRequirement | None:
         homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
         if link.cable or link.over or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
             continue
-        ends = tuple(SiteEnd(port=end, host=computer(home)) for end, home in homes.items())
+        ends = tuple(PortOn(code="site-end", port=end, host=computer(home)) for end, home in homes.items())
         hosts = tuple(home or "HOST" for home in dict.fromkeys(homes.values()))
         return SiteLacksCable(site=site.source, link=name, ends=ends, hosts=hosts)
     return None

@@ -54,18 +54,12 @@ class CardNode(CardPart):
     node: int
 
 
-class CardCoalescing(CardPart):
-    """How it holds interrupts back."""
+class CardSettings(CardPart):
+    """How it coalesces interrupts, or whether it sends and obeys pause frames."""
 
+    code: Literal["card-coalescing", "card-pause"]  # type: ignore[misc]  # a variable of the class elsewhere
     settings: Name
     """As ethtool -C takes them."""
-
-
-class CardPause(CardPart):
-    """Whether it sends and obeys pause frames."""
-
-    settings: Name
-    """As ethtool -A takes them."""
 
 
 class HostExamined(Examined):
@@ -128,8 +122,9 @@ class ProgramVersion(Examined):
 
 
 class ProgramMissing(Examined):
-    """A program is not installed."""
+    """A program, or the switch in user space, is not installed."""
 
+    code: Literal["program-missing", "switch-missing"]  # type: ignore[misc]  # a variable of the class elsewhere
     package: Name
     """Of Debian."""
 

@@ -8,30 +8,31 @@ from collections.abc import Mapping
 _CODES = {
     "interference": "cpus-idle cpus-taken programs-waited",
     "conflicts": """
-        bond-mtus-differ bridged-to-card bus-without-guest cable-end-no-host card-without-functions cards-on-port
-        disk-cache-without-qemu disk-way-for-others driver-ring-fixed export-without-machine export-without-way
-        function-gets-own-frames functions-too-many guest-without-card host-without-card
-        hypervisor-without-address ide-ports-too-few image-qemu-old image-without-engine initiator-without-export
-        installed-on-guest ipv6-mtu-small join-gives-own-frames join-on-bridged-port join-without-wire
-        kernel-initiator-in-namespace l3-on-port leads-elsewhere macvtap-finishes-nothing macvtap-gets-own-frames
-        namespace-has-no-card no-nvme-initiator one-queue pair-of-two params-without-export parent-cpu-absent
-        parent-memory-short parent-port-absent queues-too-few ring-size-absent shared-by-namespaces
-        switch-finishes-nothing switch-mtu-small throttle-without-qemu tunnel-in-own-bridge tunnel-mtu-large
-        tunnel-of-packets tunnel-twice vlan-on-ipvlan xen-bus-fixed xen-checksum-fixed xen-ring-fixed
-        xen-threads-fixed
+        bond-mtus-differ bridged-to-card bus-without-guest cable-end-no-host card-without-functions
+        cards-on-port disk-cache-without-qemu disk-way-for-others driver-ring-fixed export-without-machine
+        export-without-way function-gets-own-frames functions-too-many guest-without-card host-without-card
+        hypervisor-without-address ide-ports-too-few image-qemu-old image-without-engine
+        initiator-without-export installed-on-guest ipv6-mtu-small join-gives-own-frames join-on-bridged-port
+        join-without-wire kernel-initiator-in-namespace l3-on-port leads-elsewhere macvtap-finishes-nothing
+        macvtap-gets-own-frames namespace-has-no-card no-nvme-initiator one-queue pair-of-two
+        params-without-export parent-cpu-absent parent-memory-short parent-port-absent queues-too-few
+        ring-size-absent shared-by-namespaces switch-finishes-nothing switch-mtu-small throttle-without-qemu
+        tunnel-in-own-bridge tunnel-mtu-large tunnel-of-packets tunnel-twice vlan-on-ipvlan xen-bus-fixed
+        xen-checksum-fixed xen-ring-fixed xen-threads-fixed
     """,
     "evidence": """
         came-late cpu cpu-busy cpu-in-softirq cpu-in-steal cpu-occupied cpu-of-machine cpu-sharers cpu-stolen
         cpu-strangers cpus-busy flows-lost frames-damaged generator-ceiling generator-short guest-idle
-        guest-thread-moved guest-thread-polls guest-thread-ran guest-waited lost-at lost-beside lost-by-receiver
-        lost-somewhere lost-unexplained received-there receiver-ceiling receiver-held-up sender-held-up
-        shaper-passed thread-ran thread-share thread-waited unknown-shaper-passed within-goal
+        guest-thread-moved guest-thread-polls guest-thread-ran guest-waited lost-at lost-beside
+        lost-by-receiver lost-somewhere lost-unexplained on-way-back received-there receiver-ceiling
+        receiver-held-up sender-held-up shaper-passed thread-ran thread-share thread-waited
+        unknown-shaper-passed within-goal
     """,
     "commands": """
         guest-thread napi-threads no-napi-thread open-device open-macvtap open-macvtap-in open-tap open-tap-in
         other-threads runs-as-own-user vcpu-thread
     """,
-    "hosts": "other-computer this-computer",
+    "hosts": "other-computer port-on site-end this-computer",
     "host_issues": """
         deep-sleep far-from-card governor-changes interrupts-move networkd-manages networkmanager-manages
         pause-frames turbo-on
@@ -48,30 +49,30 @@ _CODES = {
     """,
     "drop_reasons": """
         by-codel by-filter by-loss by-loss-bursts by-loss-pattern by-rule corrupted counted-as counted-reason
-        damaged far-end-down in-backlog in-line-queue in-pacer-queue in-qdisc kernel-dropped late longer-than-mtu
-        lost-between never-read no-buffer not-passed-on not-passed-on-for ring-full several-reasons socket-full
-        still-under-way wire-behind wire-full
+        damaged far-end-down in-backlog in-line-queue in-pacer-queue in-qdisc kernel-dropped late
+        longer-than-mtu lost-between never-read no-buffer not-passed-on not-passed-on-for ring-full
+        several-reasons socket-full still-under-way wire-behind wire-full
     """,
     "checks": """
         af-packet-only af-xdp-first as-root as-user card card-coalescing card-driver card-firmware card-node
         card-pause changes-left clocksource-fast clocksource-slow cpus-enough cpus-few drop-reasons-absent
         feature-absent feature-untried feature-works frequency-unset governor-of-cpus governors
         governors-of-driver held-by-lab host-free idle-state idle-states irqbalance-absent irqbalance-runs
-        load-high load-low no-privilege no-user-namespaces node-cpus numa-nodes program-missing program-version
-        smt-off smt-on turbo-is-off turbo-is-on veth-by-napi
+        load-high load-low no-privilege no-user-namespaces node-cpus numa-nodes program-missing
+        program-version smt-off smt-on switch-missing turbo-is-off turbo-is-on veth-by-napi
     """,
     "guest_checks": """
         accelerator-kvm accelerator-none accelerator-untold accelerator-untried device-there image-not-built
-        images-built kvm-absent macvtap-absent macvtap-by-sudo macvtap-closed macvtap-open no-xen qemu-not-there
-        qemu-there qemu-unfit switch-lacks-qemu switch-missing switch-there tun-absent vhost-net-absent
+        images-built kvm-absent macvtap-absent macvtap-by-sudo macvtap-closed macvtap-open no-xen
+        qemu-not-there qemu-there qemu-unfit switch-lacks-qemu switch-there tun-absent vhost-net-absent
         xen-cpus-short xen-memory-short xen-not-paravirtual xen-room xen-silent
     """,
     "failures": """
         address-not-shown address-unknown agent-was-lost capture-failed counters-went-back figures-not-finite
         figures-twice frames-still-came host-unreached kind-unbuilt lab-differed-after lab-differed-before
         lab-differs lab-was-lost name-refused no-figures not-measured nothing-answered nothing-forwarded
-        nothing-read-back one-at-once-failed other-failure own-defect part-broke port-on program-failed
-        program-killed raw-not-json read-back receiver-not-reached receiver-silent report-unreadable
+        nothing-read-back one-at-once-failed other-failure own-defect part-broke program-failed program-killed
+        program-not-started raw-not-json read-back receiver-not-reached receiver-silent report-unreadable
         reports-unreadable result-refused sending-failed several-failures time-impossible too-many two-clocks
         unarranged unit-contradicts watch-failed wrong-type
     """,
@@ -87,8 +88,8 @@ _CODES = {
         image-without-module image-without-package image-without-program interface-absent interfaces-absent
         iscsi-driver-absent macvtap-not-allowed memory-short module-absent module-in-guest module-in-guests
         name-taken named-program-absent network-in-use newer-qemu-absent other-architecture pause-absent
-        program-absent program-not-asked-for root-needed setting-not-permitted several-lacks site-end
-        site-has-ends site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
+        program-absent program-not-asked-for root-needed setting-not-permitted several-lacks site-has-ends
+        site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
         user-namespaces-refused whole-kernel xen-absent
     """,
     "mtus": "link-mtu segment-mtus-differ",
@@ -104,15 +105,15 @@ _CODES = {
         wire-marked wire-not-apart wire-reorders wire-stalled wire-unprioritised wire-unstamped
     """,
     "places": """
-        all-cpus at-cpu at-cpu-of-machine at-device at-machine at-port generator in-kernel in-kernel-of-machine
-        in-thread on-path on-the-way on-wire receiver
+        all-cpus at-cpu at-cpu-of-machine at-device at-machine at-port generator in-kernel
+        in-kernel-of-machine in-thread on-path on-the-way on-wire receiver
     """,
     "profiles": "locks-unseen profile-costly profile-cut profile-failed profile-hidden profile-lost",
     "programs": """
         disk-stands-still figure-absent figure-absent-errors figure-ambiguous figure-cut figure-of-other-unit
         figure-unread nothing-full one-after-the-other output-malformed output-too-long own-cpus-full
         own-program-ran own-thread-ran program-ended-badly program-ended-early program-not-ready
-        program-not-started program-too-long programs-forked-away search-too-long
+        program-too-long programs-forked-away search-too-long
     """,
     "subjects": """
         bridge-of disk-of for-link for-machine for-machines for-measure for-port for-volume key-of setting-of
@@ -123,8 +124,9 @@ _CODES = {
         transactions-reached
     """,
     "searches": """
-        bounds-reached generator-at-its-limit generator-reached highest-forwarded interval-reached library-ended
-        library-gave-up lowest-lost searches-ended time-spent trials-disagree trials-wanted width-reached
+        bounds-reached generator-at-its-limit generator-reached highest-forwarded interval-reached
+        library-ended library-gave-up lowest-lost searches-ended time-spent trials-disagree trials-wanted
+        width-reached
     """,
     "storage": """
         connection-refused disk-data-wrong disk-detached disk-io-failed disk-reattached disk-server-failed
@@ -133,23 +135,24 @@ _CODES = {
     """,
     "streams": """
         all-cpus-busy carrier-change carrier-lost congestion-window cpu-taken cpu-withheld datagrams-dropped
-        datagrams-in-fragments datagrams-lost foreign-traffic kernel-stood-still level-changed limited limited-at
-        line-full link-went-down nearly-busy no-single-thread nothing-found of-flow on-way-back other-flows
-        program-ran program-stopped program-was-stopped programs-share-cpu rate-reached receiver-window same-cpu
-        segments-dropped segments-lost send-buffer shape-not-held shaper-burst shaper-let-through shaper-rate
-        standing-queue strangers-ran stream-stood-still trace-capacity window-of-second wire-lost worker-ran
+        datagrams-in-fragments datagrams-lost foreign-traffic kernel-stood-still level-changed limited
+        limited-at line-full link-went-down nearly-busy no-single-thread nothing-found of-flow other-flows
+        program-ran program-stopped program-was-stopped programs-share-cpu rate-reached receiver-window
+        same-cpu segments-dropped segments-lost send-buffer shape-not-held shaper-burst shaper-let-through
+        shaper-rate standing-queue strangers-ran stream-stood-still trace-capacity window-of-second wire-lost
+        worker-ran
     """,
     "not_supported": """
         etf-unbuilt function-vlan-unbuilt instrument-unbuilt loop-unbuilt measure-unbuilt wire-unbuilt
     """,
     "warnings": """
-        accelerator-unknown another-path cache-unknown congestion-differs connections-dropped counters-disagree
-        counters-missing cpu-shared curve-partial damaged-frames datagrams-unread device-changed disk-load-short
-        disk-unsteady emulated frames-left-out generator-limited host-perturbed host-unready latency-disturbed
-        line-limited load-short more-by-live-frames more-senders nothing-passed other-traffic polling
-        queue-took-up queues-uneven readings-dropped recording-ended search-disturbed search-partial
-        segments-twice sender-at-its-limit sender-kept-cpu sender-short shape-bypassed shaper slow-port
-        slower-path steps-above-line times-went-back unexplained-frames unstamped
+        accelerator-unknown another-path cache-unknown congestion-differs connections-dropped
+        counters-disagree counters-missing cpu-shared curve-partial damaged-frames datagrams-unread
+        device-changed disk-load-short disk-unsteady emulated frames-left-out generator-limited host-perturbed
+        host-unready latency-disturbed line-limited load-short more-by-live-frames more-senders nothing-passed
+        other-traffic polling queue-took-up queues-uneven readings-dropped recording-ended search-disturbed
+        search-partial segments-twice sender-at-its-limit sender-kept-cpu sender-short shape-bypassed shaper
+        slow-port slower-path steps-above-line times-went-back unexplained-frames unstamped
     """,
 }
 """By module of this package."""

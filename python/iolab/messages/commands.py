@@ -1,5 +1,7 @@
 """What the words of a command leave open: files that are open for it, and whose thread a number is. Types only."""
 
+from typing import Literal
+
 from iolab.messages.statement import Name, Statement
 
 
@@ -50,31 +52,18 @@ class RunsAsOwnUser(CommandNote):
     """A program is started as root and runs as a user of its own."""
 
 
-class OpenTap(CommandNote):
-    """A queue of a tap is open under a number."""
+class OpenQueue(CommandNote):
+    """A queue of a tap or a macvtap is open under a number."""
 
+    code: Literal["open-tap", "open-macvtap"]  # type: ignore[misc]  # a variable of the class elsewhere
     fd: int
     interface: Name
 
 
-class OpenTapIn(CommandNote):
-    """A queue of a tap in a namespace is open under a number."""
+class OpenQueueIn(CommandNote):
+    """A queue of a tap or a macvtap in a namespace is open under a number."""
 
-    fd: int
-    interface: Name
-    netns: Name
-
-
-class OpenMacvtap(CommandNote):
-    """A queue of a macvtap is open under a number."""
-
-    fd: int
-    interface: Name
-
-
-class OpenMacvtapIn(CommandNote):
-    """A queue of a macvtap in a namespace is open under a number."""
-
+    code: Literal["open-tap-in", "open-macvtap-in"]  # type: ignore[misc]  # a variable of the class elsewhere
     fd: int
     interface: Name
     netns: Name

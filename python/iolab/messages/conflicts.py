@@ -127,9 +127,10 @@ class SwitchFinishesNothing(Conflict):
     """As ethtool -K names them."""
 
 
-class SwitchMtuSmall(Conflict):
-    """A switch in user space carries smaller frames."""
+class MtuLimited(Conflict):
+    """A switch in user space, or the link below a tunnel, carries no larger packets."""
 
+    code: Literal["switch-mtu-small", "tunnel-mtu-large"]  # type: ignore[misc]  # a variable of the class elsewhere
     most_bytes: int
 
 
@@ -201,22 +202,10 @@ class ClashAtPort(Conflict):
     port: Name
 
 
-class JoinGivesOwnFrames(Conflict):
-    """A port that shares an interface gets no frame to another address."""
+class ForwardConflict(Conflict):
+    """A port that shares an interface gets only its own frames, or a tunnel has no Ethernet to bridge."""
 
-    port: Name
-    forward: Name
-
-
-class TunnelMtuLarge(Conflict):
-    """The kernel wraps no packet that does not fit the link below."""
-
-    most_bytes: int
-
-
-class TunnelOfPackets(Conflict):
-    """A tunnel without Ethernet cannot be bridged."""
-
+    code: Literal["join-gives-own-frames", "tunnel-of-packets"]  # type: ignore[misc]  # a variable of the class elsewhere
     port: Name
     forward: Name
 

@@ -85,9 +85,10 @@ class LostByReceiver(Evidence):
     reason: DropReason
 
 
-class ReceivedThere(Evidence):
-    """The place where frames were lost is where they are received: the instrument's side."""
+class OfPlace(Evidence):
+    """The place is where frames are received, or on the path of the acknowledgements."""
 
+    code: Literal["received-there", "on-way-back"]  # type: ignore[misc]  # a variable of the class elsewhere
     place: Name
 
 

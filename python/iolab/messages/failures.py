@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from iolab.messages.hosts import Computer
+from iolab.messages.hosts import PortOn
 from iolab.messages.statement import Failure as Failure  # noqa: PLC0414  # its kinds are below
 from iolab.messages.statement import Name, Quoted, Statement
 
@@ -76,15 +76,10 @@ class LabDiffered(Failure):
     found: tuple[Difference, ...]
 
 
-class FiguresNotFinite(Failure):
-    """Figures are no finite numbers."""
+class FiguresRefused(Failure):
+    """Figures are no finite numbers, or two parts gave one of the same name and dimensions."""
 
-    figures: tuple[Name, ...]
-
-
-class FiguresTwice(Failure):
-    """Two parts gave a figure of the same name and dimensions."""
-
+    code: Literal["figures-not-finite", "figures-twice"]  # type: ignore[misc]  # a variable of the class elsewhere
     figures: tuple[Name, ...]
 
 
@@ -142,20 +137,13 @@ class NoFigures(ResultProblem):
     """The result has no metric."""
 
 
-class TimeImpossible(ResultProblem):
-    """A time is negative, or longer than any trial."""
+class FieldRefused(ResultProblem):
+    """A time is negative or too long, or a name is empty, too long, or has wrong characters."""
 
+    code: Literal["time-impossible", "name-refused"]  # type: ignore[misc]  # a variable of the class elsewhere
     field: Name
     returned: Name
     """As it was returned, its beginning at least [ns]."""
-
-
-class NameRefused(ResultProblem):
-    """A name is empty, too long, or has characters that names do not have."""
-
-    field: Name
-    returned: Name
-    """Its beginning."""
 
 
 class UnitContradicts(ResultProblem):
@@ -194,8 +182,10 @@ class KindUnbuilt(Failure):
     kind: Name
 
 
-class Unarranged(Failure):
-    """The lab was not arranged for frames."""
+class PlainFailure(Failure):
+    """The lab was not arranged for frames, or nothing was forwarded at any load."""
+
+    code: Literal["unarranged", "nothing-forwarded"]  # type: ignore[misc]  # a variable of the class elsewhere
 
 
 class SendingFailed(Failure):
@@ -231,21 +221,10 @@ class AddressNotShown(Failure):
     port: Name
 
 
-class PortOn(Statement):
-    """A port, and the computer that it is on."""
-
-    port: Name
-    host: Computer
-
-
 class TwoClocks(Failure):
     """Frames would be stamped by the clock of one kernel and read by another's."""
 
     ports: tuple[PortOn, ...]
-
-
-class NothingForwarded(Failure):
-    """Nothing was forwarded at any load."""
 
 
 class ProgramKilled(Failure):
@@ -293,9 +272,10 @@ class ReceiverSilent(Failure):
     """How long it tried [ns]."""
 
 
-class ReportUnreadable(Failure):
-    """What a program reported cannot be understood."""
+class ProgramFault(Failure):
+    """A program's report cannot be understood, or the program could not be started."""
 
+    code: Literal["report-unreadable", "program-not-started"]  # type: ignore[misc]  # a variable of the class elsewhere
     program: Name
     machine: Name
     said: Quoted
@@ -318,14 +298,8 @@ class ReportsUnreadable(Failure):
 
 
 class WatchFailed(Failure):
-    """A watch could not begin, or ended by itself."""
+    """A watch or a capture could not begin, or ended by itself."""
 
-    at: Name
-    said: Quoted
-
-
-class CaptureFailed(Failure):
-    """A capture could not begin, or ended by itself."""
-
+    code: Literal["watch-failed", "capture-failed"]  # type: ignore[misc]  # a variable of the class elsewhere
     at: Name
     said: Quoted

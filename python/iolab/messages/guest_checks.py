@@ -64,12 +64,6 @@ class DeviceExamined(Examined):
     path: Name
 
 
-class SwitchMissing(Examined):
-    """No switch in user space is installed."""
-
-    package: Name
-
-
 class XenRoom(Examined):
     """What is left for domains."""
 

@@ -1,5 +1,7 @@
 """Which computer something is stated of. Types only."""
 
+from typing import Literal
+
 from iolab.messages.statement import Name, Statement
 
 
@@ -20,3 +22,11 @@ class OtherComputer(Computer):
 def computer(machine: str | None) -> Computer:
     """Return a computer by its machine's name in the lab, or its kernel's; none, or empty: this one."""
     return OtherComputer(machine=machine) if machine else ThisComputer()
+
+
+class PortOn(Statement):
+    """A port or an end of a link, and the computer that it is on."""
+
+    code: Literal["port-on", "site-end"]  # type: ignore[misc]  # a variable of the class elsewhere
+    port: Name
+    host: Computer

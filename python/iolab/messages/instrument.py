@@ -38,15 +38,10 @@ class PartsShareCpu(Sharing):
     cpu: int
 
 
-class NoThreadOfItsOwn(Sharing):
-    """Ports have no thread that takes frames in: the sender's CPU does that work."""
+class PortsUnplaced(Sharing):
+    """Ports have no receiving thread, or threads that an ordinary user may not place."""
 
-    ports: tuple[Name, ...]
-
-
-class ThreadsUnplaced(Sharing):
-    """Threads of ports run on any CPU: an ordinary user may not place them."""
-
+    code: Literal["no-thread-of-its-own", "threads-unplaced"]  # type: ignore[misc]  # a variable of the class elsewhere
     ports: tuple[Name, ...]
 
 

@@ -21,13 +21,8 @@ class PlainUnbuilt(NotSupported):
     ]
 
 
-class InstrumentUnbuilt(NotSupported):
-    """A kind of instrument."""
+class KindUnsupported(NotSupported):
+    """A kind of instrument, or of measure."""
 
-    kind: Name
-
-
-class MeasureUnbuilt(NotSupported):
-    """A kind of measure."""
-
+    code: Literal["instrument-unbuilt", "measure-unbuilt"]  # type: ignore[misc]  # a variable of the class elsewhere
     kind: Name

@@ -1,5 +1,7 @@
 """What the reader of an analysis, or of two runs side by side, must know. Types only."""
 
+from typing import Literal
+
 from iolab.messages.statement import Name, Statement
 from iolab.messages.warnings import TrialWarning
 
@@ -14,16 +16,10 @@ class ExperimentEdited(TrialWarning):
     """The experiment in the run folder gives another plan than the run's."""
 
 
-class TrialsNotInPlan(TrialWarning):
-    """Trials belong to no step of the plan, and are left out."""
+class TrialsLeftOut(TrialWarning):
+    """Trials belong to no step of the plan, or failed or are invalid, and are left out."""
 
-    left_out: int
-    trials: int
-
-
-class TrialsNotOk(TrialWarning):
-    """Trials failed or are invalid, and are left out."""
-
+    code: Literal["trials-not-in-plan", "trials-not-ok"]  # type: ignore[misc]  # a variable of the class elsewhere
     left_out: int
     trials: int
 

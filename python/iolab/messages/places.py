@@ -1,5 +1,7 @@
 """Where frames are lost, or what limits a trial is. Types only."""
 
+from typing import Literal
+
 from iolab.messages.statement import Name, Statement
 
 
@@ -46,12 +48,10 @@ class AtMachineCpu(Place):
     cpu: int
 
 
-class AllCpus(Place):
-    """All CPUs of this computer."""
+class PlainPlace(Place):
+    """All CPUs or somewhere in the kernel of this computer, anywhere on the path, or a side of the instrument."""
 
-
-class InKernel(Place):
-    """Somewhere in the kernel that frames are sent on."""
+    code: Literal["all-cpus", "in-kernel", "on-the-way", "generator", "receiver"]  # type: ignore[misc]  # a variable of the class elsewhere
 
 
 class InMachineKernel(Place):
@@ -72,19 +72,3 @@ class OnPath(Place):
 
     source: Name
     target: Name
-
-
-class OnTheWay(Place):
-    """Anywhere between the sender and the receiver."""
-
-
-class AtGenerator(Place):
-    """The sending side of the instrument."""
-
-    code = "generator"
-
-
-class AtReceiver(Place):
-    """The receiving side of the instrument."""
-
-    code = "receiver"

@@ -1,5 +1,7 @@
 """What is stated of programs of the user's own: what limited them, and how they failed. Types only."""
 
+from typing import Literal
+
 from iolab.messages.caveats import Caveat
 from iolab.messages.evidence import Evidence
 from iolab.messages.failures import Failure
@@ -43,14 +45,6 @@ class OneAfterTheOther(Caveat):
 
 PROGRAM_CODES = frozenset({OwnThreadRan.code, OwnProgramRan.code, OwnCpusFull.code, NothingFull.code})
 """Of what a verdict on programs of the user's own says first."""
-
-
-class ProgramNotStarted(Failure):
-    """A program could not be started."""
-
-    program: Name
-    machine: Name
-    said: Quoted
 
 
 class ProgramNotReady(Failure):
@@ -152,9 +146,10 @@ class FigureCut(Failure):
     """The text around it."""
 
 
-class OutputMalformed(Failure):
-    """The output is not of the form that a figure is looked for in, or is ambiguous in that form."""
+class FigureUnread(Failure):
+    """The output is malformed or ambiguous, or the text in the place of a figure is no number."""
 
+    code: Literal["output-malformed", "figure-unread"]  # type: ignore[misc]  # a variable of the class elsewhere
     figure: Name
     seen: Quoted
     """The beginning of the output."""
@@ -167,14 +162,6 @@ class FigureAmbiguous(Failure):
 
     figure: Name
     found: int
-
-
-class FigureUnread(Failure):
-    """The text in the place of a figure is no number."""
-
-    figure: Name
-    seen: Quoted
-    said: Quoted
 
 
 class FigureOfOtherUnit(Failure):

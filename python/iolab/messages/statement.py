@@ -59,6 +59,11 @@ class Statement(BaseModel):
         whole = {CODE: code, **known}
         return handler(whole) if kind is cls else kind.model_validate(whole)
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The fields other than the code, by name."""
+        return {name: value for name, value in self if name != CODE}
+
     @model_serializer(mode="plain")
     def _with_its_code(self) -> dict[str, Any]:
         return {CODE: self.code, **dict(self)}

@@ -51,9 +51,10 @@ class ProcessGone(Condition):
     """Its process has ended."""
 
 
-class ConnectionRefused(Condition):
-    """Nobody listens at its address."""
+class WrongReply(Condition):
+    """Nobody listens at its address, or what replied does not speak the protocol."""
 
+    code: Literal["connection-refused", "other-protocol"]  # type: ignore[misc]  # a variable of the class elsewhere
     ping: Name
     """What was sent, or waited for."""
 
@@ -63,12 +64,6 @@ class NoReply(Condition):
 
     ping: Name
     waited_ns: int
-
-
-class OtherProtocol(Condition):
-    """What replied does not speak the protocol."""
-
-    ping: Name
 
 
 class DiskServerSilent(Failure):

@@ -69,12 +69,6 @@ class ShaperBurst(Evidence):
     until_ns: int
 
 
-class OnWayBack(Evidence):
-    """The place is on the path of the acknowledgements."""
-
-    place: Name
-
-
 class TraceCapacity(Evidence):
     """What a line that follows a trace could carry while the stream ran, and what it carried."""
 

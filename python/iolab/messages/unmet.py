@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from iolab.messages.hosts import Computer
+from iolab.messages.hosts import Computer, PortOn
 from iolab.messages.statement import Name, Quoted, Statement
 from iolab.messages.subjects import Purpose
 
@@ -191,8 +191,9 @@ class ImageWithoutModule(PartLack):
 
 
 class ModuleAbsent(HostLack):
-    """The kernel lacks a module, and so do guest images."""
+    """The kernel lacks a module, and so do guest images, or a guest may have it."""
 
+    code: Literal["module-absent", "module-in-guest"]  # type: ignore[misc]  # a variable of the class elsewhere
     module: Name
 
 
@@ -212,24 +213,11 @@ class CongestionNotAllowed(HostLack):
     """As it was asked for."""
 
 
-class ModuleInGuest(HostLack):
-    """The kernel lacks a module that a guest may have."""
-
-    module: Name
-
-
 class ModuleInGuests(HostLack):
     """The kernel lacks a module that a guest may have, and these machines can be guests."""
 
     module: Name
     machines: tuple[Name, ...]
-
-
-class SiteEnd(Statement):
-    """An end of a link, and the computer that it is on."""
-
-    port: Name
-    host: Computer
 
 
 class SiteLacksCable(UnmetRequirement):
@@ -238,7 +226,7 @@ class SiteLacksCable(UnmetRequirement):
     site: Name
     """Its file."""
     link: Name
-    ends: tuple[SiteEnd, ...]
+    ends: tuple[PortOn, ...]
     hosts: tuple[Name, ...]
     """Those that a cable would join."""
 

@@ -246,16 +246,9 @@ class QueuesUneven(TrialWarning):
 
 
 class ReadingsDropped(TrialWarning):
-    """A kernel's agent kept the newest readings of the trial only: there were more than it keeps."""
+    """A kernel's agent kept only the newest readings of the trial, or of its TCP connections."""
 
-    host: Computer
-    dropped: int
-    kept: int
-
-
-class ConnectionsDropped(TrialWarning):
-    """A kernel's agent kept the newest readings of the TCP connections only: there were more than it keeps."""
-
+    code: Literal["readings-dropped", "connections-dropped"]  # type: ignore[misc]  # a variable of the class elsewhere
     host: Computer
     dropped: int
     kept: int

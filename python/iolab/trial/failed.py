@@ -8,7 +8,7 @@ class Failed(TrialFailed):
     """The trial could not be carried out; what is recorded is a statement."""
 
     def __init__(self, failure: Failure) -> None:
-        parameters = ", ".join(f"{name}={value}" for name, value in failure)
+        parameters = ", ".join(f"{name}={value}" for name, value in failure.parameters.items())
         super().__init__(f"{failure.code}: {parameters}" if parameters else failure.code)
         self.failure = failure
         """Why."""

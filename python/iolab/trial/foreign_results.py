@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from iolab.messages.failures import (
-    NameRefused,
+    FieldRefused,
     NoFigures,
     RawNotJson,
     ResultProblem,
     ResultRefused,
-    TimeImpossible,
     TooMany,
     UnitContradicts,
     WrongType,
@@ -163,7 +162,7 @@ def _of_files(files: object) -> Iterator[ResultProblem]:
         return
     for name, data in files.items():
         if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
-            yield NameRefused(field="end of a file's name", returned=_shown(name))
+            yield FieldRefused(code="name-refused", field="end of a file's name", returned=_shown(name))
         elif not isinstance(data, bytes):
             yield WrongType(field=f"file {name}", returned=class_of(data), allowed="bytes")
 
@@ -181,15 +180,15 @@ def _of_time(measured_ns: object) -> Iterator[ResultProblem]:
     if not isinstance(measured_ns, int) or isinstance(measured_ns, bool):
         yield WrongType(field="measured_ns", returned=class_of(measured_ns), allowed="int")
     elif not 0 <= measured_ns <= LONGEST_NS:
-        yield TimeImpossible(field="measured_ns", returned=_shown(measured_ns))
+        yield FieldRefused(code="time-impossible", field="measured_ns", returned=_shown(measured_ns))
 
 
 def _of_metric(metric: Any) -> Iterator[ResultProblem]:
     if not isinstance(metric.name, str) or not METRIC_NAME.fullmatch(metric.name):
-        yield NameRefused(field="metric name", returned=_shown(metric.name))
+        yield FieldRefused(code="name-refused", field="metric name", returned=_shown(metric.name))
         return
     if not _is_word(metric.unit):
-        yield NameRefused(field=f"unit of {metric.name}", returned=_shown(metric.unit))
+        yield FieldRefused(code="name-refused", field=f"unit of {metric.name}", returned=_shown(metric.unit))
         return
     if type(metric.value).__module__ not in NUMBERS or not _is_finite(metric.value):
         yield WrongType(field=metric.name, returned=_shown(metric.value), allowed="finite number")
@@ -202,7 +201,7 @@ def _of_metric(metric: Any) -> Iterator[ResultProblem]:
         return
     for name, value in metric.dimensions.known().items():
         if isinstance(value, str) and not _is_word(value):
-            yield NameRefused(field=f"{name} of {metric.name}", returned=_shown(value))
+            yield FieldRefused(code="name-refused", field=f"{name} of {metric.name}", returned=_shown(value))
 
 
 def _is_finite(value: Any) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from iolab.experiment.model.measures import Measure
-from iolab.messages.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
+from iolab.messages.failures import FiguresRefused, KindUnbuilt, NotMeasured
 from iolab.registry.guard import class_of
 from iolab.registry.registry import instrument_kinds, measure_kinds
 from iolab.registry.rows import OWN
@@ -44,7 +44,7 @@ def measure_once(site: Site, measure: Measure) -> Measured:
     if not measured.in_effect:
         measured = replace(measured, in_effect=read_in_effect(site))
     if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
-        raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
+        raise Failed(FiguresRefused(code="figures-not-finite", figures=tuple(wrong[:MOST_WRONG])))
     return replace(measured, metrics=with_methods(measured.metrics, kind.name))
 
 

@@ -16,7 +16,7 @@ from iolab.analysis.types import Analysis, Estimate
 from iolab.errors import StoreError
 from iolab.messages.caveats import SeveralPlaces
 from iolab.messages.drop_reasons import RingFull
-from iolab.messages.places import AtCpu, AtGenerator, AtPort
+from iolab.messages.places import AtCpu, AtPort, PlainPlace
 from iolab.messages.searches import LibraryGaveUp
 from iolab.results.balance import Drop
 from iolab.results.dimensions import Quantity
@@ -96,8 +96,8 @@ def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate()
 def test_the_verdict_is_of_loads_around_the_rate_that_was_found() -> None:
     """A trial far below it that the generator failed in, and overload far above it, do not vote."""
     trials = [
-        trial(20, "generator", AtGenerator()), trial(104, "shaper", AtPort(port="dut.eth1")), trial(108,
-        "generator", AtGenerator()),
+        trial(20, "generator", PlainPlace(code="generator")), trial(104, "shaper", AtPort(port="dut.eth1")), trial(108,
+        "generator", PlainPlace(code="generator")),
         *(trial(900, "thread", AtPort(port="dut.eth0")) for _ in range(5)),
     ]  # fmt: skip
     assert verdict(trials).limit == "generator"

@@ -10,7 +10,7 @@ from iolab.errors import StoreError
 from iolab.experiment.experiment import Experiment, LevelRatio, Summary
 from iolab.experiment.factors.factors import STATISTICS
 from iolab.lab.hosts.facts import Facts
-from iolab.messages.not_supported import InstrumentUnbuilt
+from iolab.messages.not_supported import KindUnsupported
 from iolab.messages.subjects import ForMeasure
 from iolab.messages.unmet import ImageAbsent, SiteRefuses
 from iolab.plan.plan_file import decode_plan, encode_plan
@@ -21,7 +21,12 @@ words = st.text(max_size=8)
 lacks = st.one_of(
     st.builds(ImageAbsent, image=words),
     st.builds(SiteRefuses, site=words, problems=st.lists(words).map(tuple)),
-    st.builds(InstrumentUnbuilt, purpose=st.builds(ForMeasure, measure=words), kind=words),
+    st.builds(
+        KindUnsupported,
+        code=st.just("instrument-unbuilt"),
+        purpose=st.builds(ForMeasure, measure=words),
+        kind=words,
+    ),
 )
 labels = st.dictionaries(words, words, max_size=3)
 

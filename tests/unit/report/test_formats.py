@@ -18,7 +18,7 @@ from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Interval
 from iolab.cli.results import Format
 from iolab.messages.evidence import ThreadRan
-from iolab.messages.failures import NothingForwarded
+from iolab.messages.failures import PlainFailure
 from iolab.messages.notes import LastLineCut, TrialsResembleNeighbours
 from iolab.messages.places import AtMachine
 from iolab.messages.streams import ProgramRan, WorkerRan
@@ -279,7 +279,12 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     failed = [
         replace(
             trial,
-            result=replace(trial.result, status=Status.FAILED, reason=NothingForwarded(), metrics=Metrics()),
+            result=replace(
+                trial.result,
+                status=Status.FAILED,
+                reason=PlainFailure(code="nothing-forwarded"),
+                metrics=Metrics(),
+            ),
         )
         if trial.measure == "tcp"
         and trial.cell["links.lan.mtu"] == "1500"

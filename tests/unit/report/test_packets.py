@@ -18,8 +18,8 @@ from iolab.analysis import analyse
 from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.types import Analysis, CellEstimates, Estimates
 from iolab.experiment.experiment import Experiment
-from iolab.messages.instrument import NoThreadOfItsOwn, PathFallback
-from iolab.messages.places import AtGenerator, AtPort
+from iolab.messages.instrument import PathFallback, PortsUnplaced
+from iolab.messages.places import AtPort, PlainPlace
 from iolab.messages.searches import LibraryGaveUp
 from iolab.report import curves, packet_tables, packets, tables
 from iolab.report import formats as report
@@ -173,7 +173,7 @@ def test_a_cause_that_is_its_own_place_is_said_once(made: Made) -> None:
     """'the generator', not 'the generator: generator'."""
     _, analysis, _ = made
     found = analysis.forwarding[1]
-    judged = replace(found.cells[0].verdict, limit="generator", place=AtGenerator())
+    judged = replace(found.cells[0].verdict, limit="generator", place=PlainPlace(code="generator"))
     found = replace(found, cells=(replace(found.cells[0], verdict=judged),))
     lines = packets.limit_lines(replace(analysis, forwarding=(found,)), names([], EN))
     assert lines[0] == "curve: limited by the generator in 1 of 1 cells."
@@ -362,7 +362,7 @@ def test_what_was_seen_is_only_text(made: Made) -> None:
             ),
         ),
         paths=(replace(found.paths[0], port=EVIL, path=EVIL, reasons=(PathFallback(said=EVIL),)),),
-        shared=(replace(found.shared[0], seen=NoThreadOfItsOwn(ports=(EVIL,))),),
+        shared=(replace(found.shared[0], seen=PortsUnplaced(code="no-thread-of-its-own", ports=(EVIL,))),),
         curves=tuple(
             replace(curve, metric=replace(curve.metric, dimensions=Dimensions(part=EVIL)))
             for curve in analysis.forwarding[1].curves

@@ -8,14 +8,7 @@ from typing import Literal
 
 from iolab.experiment.model.machines import Bus, DiskCache
 from iolab.frozen import frozen
-from iolab.messages.commands import (
-    CommandNote,
-    OpenDevice,
-    OpenMacvtap,
-    OpenMacvtapIn,
-    OpenTap,
-    OpenTapIn,
-)
+from iolab.messages.commands import CommandNote, OpenDevice, OpenQueue, OpenQueueIn
 from iolab.registry.nics import NicKind
 
 FIRST_FD = 10
@@ -211,15 +204,15 @@ def file_note(file: PassedFile) -> CommandNote:
     match file.open:
         case TapFile(netns=netns, name=name):
             return (
-                OpenTapIn(fd=file.fd, interface=name, netns=netns)
+                OpenQueueIn(code="open-tap-in", fd=file.fd, interface=name, netns=netns)
                 if netns
-                else OpenTap(fd=file.fd, interface=name)
+                else OpenQueue(code="open-tap", fd=file.fd, interface=name)
             )
         case MacvtapFile(netns=netns, interface=interface):
             return (
-                OpenMacvtapIn(fd=file.fd, interface=interface, netns=netns)
+                OpenQueueIn(code="open-macvtap-in", fd=file.fd, interface=interface, netns=netns)
                 if netns
-                else OpenMacvtap(fd=file.fd, interface=interface)
+                else OpenQueue(code="open-macvtap", fd=file.fd, interface=interface)
             )
         case DeviceFile(path=path):
             return OpenDevice(fd=file.fd, path=path)

@@ -8,9 +8,9 @@ from iolab.experiment.experiment import Lab, answered_once, ports_below
 from iolab.experiment.model.quantities import PortRef
 from iolab.messages.conflicts import (
     BondMtusDiffer,
+    ForwardConflict,
+    MtuLimited,
     TunnelInOwnBridge,
-    TunnelMtuLarge,
-    TunnelOfPackets,
     TunnelTwice,
 )
 from iolab.messages.mtus import LinkMtu, SegmentMtusDiffer
@@ -128,11 +128,11 @@ def _tunnel_needs(lab: Lab, name: str) -> Iterator[UnmetRequirement]:
     link, part = lab.links[name], ForLink(link=name)
     purpose = ValueOf(key="tunnel", value=str(link.tunnel), part=part)
     if link.tunnel == "vxlan" and mtu_of(lab, name) > (most := room_bytes(lab, name)):
-        yield TunnelMtuLarge(purpose=KeyOf(key="mtu", part=part), most_bytes=most)
+        yield MtuLimited(code="tunnel-mtu-large", purpose=KeyOf(key="mtu", part=part), most_bytes=most)
     for end in link.ends:
         forward = lab.machines[end.machine].forward
         if forward == "xdp" or (forward == "bridge" and link.tunnel in ("gre", "wireguard")):
-            yield TunnelOfPackets(purpose=purpose, port=end, forward=forward)
+            yield ForwardConflict(code="tunnel-of-packets", purpose=purpose, port=end, forward=forward)
         elif forward == "bridge":
             yield TunnelInOwnBridge(purpose=purpose, port=end, below=carriers(lab, name, end.machine)[0])
     for other in itertools.takewhile(lambda each: each != name, lab.links):

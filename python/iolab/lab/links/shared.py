@@ -35,7 +35,7 @@ from iolab.lab.topology import Port, Topology
 from iolab.messages.conflicts import (
     ClashAtPort,
     ClashAtPorts,
-    JoinGivesOwnFrames,
+    ForwardConflict,
     MacvtapGetsOwnFrames,
     PlainClash,
 )
@@ -128,7 +128,9 @@ def _shared_needs(lab: Lab, name: str, purpose: ValueOf) -> Iterator[UnmetRequir
         yield ClashAtPorts(code="shared-by-namespaces", purpose=purpose, ports=strange)
     for end, machine in kinds.items():
         if machine.forward in ("bridge", "xdp"):
-            yield JoinGivesOwnFrames(purpose=purpose, port=end, forward=machine.forward)
+            yield ForwardConflict(
+                code="join-gives-own-frames", purpose=purpose, port=end, forward=machine.forward
+            )
     if link.join == "ipvlan" and link.vlan is not None:
         yield PlainClash(code="vlan-on-ipvlan", purpose=purpose)
     if not above:

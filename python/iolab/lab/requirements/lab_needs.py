@@ -37,12 +37,12 @@ from iolab.messages.conflicts import (
     ClashAtMachine,
     ImageWithoutEngine,
     InstalledOnGuest,
+    MtuLimited,
     ParentCpuAbsent,
     ParentMemoryShort,
     PlainClash,
     QueuesTooFew,
     SwitchFinishesNothing,
-    SwitchMtuSmall,
 )
 from iolab.messages.subjects import (
     ForLink,
@@ -225,7 +225,7 @@ def _switched(lab: Lab, name: str, card: Purpose) -> Iterator[Wanted]:
         if wrong := tuple(word for word in asked if word in ("tx", "tso")):
             yield SwitchFinishesNothing(purpose=card, offloads=wrong)
         if mtu_of(lab, at) > MOST_MTU_BYTES:
-            yield SwitchMtuSmall(purpose=card, most_bytes=MOST_MTU_BYTES)
+            yield MtuLimited(code="switch-mtu-small", purpose=card, most_bytes=MOST_MTU_BYTES)
 
 
 def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Wanted]:

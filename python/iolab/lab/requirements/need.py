@@ -29,7 +29,6 @@ from iolab.messages.unmet import (
     InterfaceLack,
     MemoryShort,
     ModuleAbsent,
-    ModuleInGuest,
     ModuleInGuests,
     NetworkInUse,
     OtherArchitecture,
@@ -336,9 +335,9 @@ def _lacking_feature(need: Need, facts: Facts, host: Computer) -> UnmetRequireme
     if need.name == DOM0:
         return PlainHostLack(code="xen-absent", purpose=purpose, host=host)
     if any(image.features.get(need.name) is False for image in facts.images):
-        return ModuleAbsent(purpose=purpose, host=host, module=module)
+        return ModuleAbsent(code="module-absent", purpose=purpose, host=host, module=module)
     if not need.machines:
-        return ModuleInGuest(purpose=purpose, host=host, module=module)
+        return ModuleAbsent(code="module-in-guest", purpose=purpose, host=host, module=module)
     return ModuleInGuests(purpose=purpose, host=host, module=module, machines=need.machines)
 
 

@@ -17,11 +17,7 @@ from iolab.messages.conflicts import (
     PlainClash,
     RingSizeAbsent,
 )
-from iolab.messages.not_supported import (
-    InstrumentUnbuilt,
-    MeasureUnbuilt,
-    PlainUnbuilt,
-)
+from iolab.messages.not_supported import KindUnsupported, PlainUnbuilt
 from iolab.messages.subjects import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
 from iolab.messages.unmet import ImageNotInstalled, UnmetRequirement
 from iolab.registry.image_names import packages_of_image
@@ -48,12 +44,12 @@ def measure_needs(name: str, measure: Measure) -> tuple[Wanted, ...]:
     purpose, kind = ForMeasure(measure=name), measure_kinds()[measure.kind]
     found: list[Wanted] = []
     if kind.measure is None:
-        found.append(MeasureUnbuilt(purpose=purpose, kind=kind.name))
+        found.append(KindUnsupported(code="measure-unbuilt", purpose=purpose, kind=kind.name))
     found += kind.needs(purpose, measure)
     for one in measure.beside():
         row = instrument_kinds()[one.kind]
         if row.make is None:
-            found.append(InstrumentUnbuilt(purpose=purpose, kind=row.name))
+            found.append(KindUnsupported(code="instrument-unbuilt", purpose=purpose, kind=row.name))
         found += (Need(NeedKind.PROGRAM, program, purpose) for program in row.programs)
         found += row.needs(purpose, one)
     return tuple(found)

@@ -56,7 +56,7 @@ class Sentences:
 
     def _fill(self, template: str | None, statement: Statement) -> str:
         if template is None:
-            return f"{statement.code} {dict(statement)}"
+            return f"{statement.code} {statement.parameters}"
         return "".join(
             literal + (self._write(name, getattr(statement, name), spec or "") if name else "")
             for literal, name, spec, _ in Formatter().parse(template)

@@ -106,7 +106,7 @@ def _placing(facts: Facts) -> Finding:
 def _program(facts: Facts, name: str, package: str) -> Finding:
     version = facts.programs.get(name)
     if version is None:
-        return lacking(name, ProgramMissing(package=package))
+        return lacking(name, ProgramMissing(code="program-missing", package=package))
     return good(name, ProgramVersion(version=version))
 
 

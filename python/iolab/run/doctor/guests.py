@@ -13,14 +13,13 @@ from iolab.lab.guests.start import PROGRAM as SWITCH
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.requirements.need import package_of
-from iolab.messages.checks import Examined, ProgramVersion
+from iolab.messages.checks import Examined, ProgramMissing, ProgramVersion
 from iolab.messages.guest_checks import (
     DeviceExamined,
     GuestsExamined,
     ImagesBuilt,
     ProgramExamined,
     QemuThere,
-    SwitchMissing,
     XenRoom,
 )
 from iolab.run.agents import Agents
@@ -119,7 +118,7 @@ def _macvtap(facts: Facts, agent: Agent) -> Finding:
 def _switch(agent: Agent) -> Finding:
     """Tell whether cards can be carried by a switch in user space; another line says which QEMU another host has."""
     if not agent.run(("sh", "-c", f"command -v {SWITCH}")).succeeded:
-        return limited(SWITCH, SwitchMissing(package=package_of(SWITCH)))
+        return limited(SWITCH, ProgramMissing(code="switch-missing", package=package_of(SWITCH)))
     try:
         if not agent.name:
             find_qemu(NEWER)

@@ -7,13 +7,12 @@ from enum import StrEnum
 from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts
 from iolab.lab.hosts.readiness import concerns
 from iolab.messages.checks import (
-    CardCoalescing,
     CardDriver,
     CardFirmware,
     CardNode,
     CardPart,
-    CardPause,
     CardSeen,
+    CardSettings,
     Examined,
     GovernorOfCpus,
     Governors,
@@ -106,10 +105,11 @@ def _parts(card: InterfaceFact) -> Iterator[CardPart]:
         yield CardNode(node=card.numa_node)
     if card.coalescing:
         set_ = (f"{name} {value}" for name, value in card.coalescing.items() if value not in ("0", "off"))
-        yield CardCoalescing(settings=" ".join(set_))
+        yield CardSettings(code="card-coalescing", settings=" ".join(set_))
     if card.pause:
-        yield CardPause(
-            settings=" ".join(f"{name} {'on' if on else 'off'}" for name, on in card.pause.items())
+        yield CardSettings(
+            code="card-pause",
+            settings=" ".join(f"{name} {'on' if on else 'off'}" for name, on in card.pause.items()),
         )
 
 

@@ -36,7 +36,7 @@ from iolab.messages.drop_reasons import (
     WireBehind,
     WireFull,
 )
-from iolab.messages.places import AtReceiver, OnTheWay, OnWire, Place
+from iolab.messages.places import OnWire, Place, PlainPlace
 from iolab.results.balance import Drop
 from iolab.trial.counters.differences import Counted
 
@@ -48,7 +48,7 @@ OVERRUNS: frozenset[DropReason] = frozenset(
     {RING_FULL, NO_BUFFER, BACKLOG, RX_DROPPED, RX_ERRORS, WireBehind(), WireFull()}
 )
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
-RECEIVER, ON_THE_WAY = AtReceiver(), OnTheWay()
+RECEIVER, ON_THE_WAY = PlainPlace(code="receiver"), PlainPlace(code="on-the-way")
 
 DECISIONS = frozenset(
     {

@@ -20,15 +20,14 @@ from iolab.lab.volumes.places import door_of, holder_of, monitor_of, nbd_pid_fil
 from iolab.lab.volumes.scripts import KILL_SERVER
 from iolab.messages.storage import (
     Condition,
-    ConnectionRefused,
     DiskServer,
     GuestKernel,
     IscsiTarget,
     NoReply,
-    OtherProtocol,
     ProcessGone,
     ProcessStopped,
     VolumeServer,
+    WrongReply,
 )
 from iolab.trial.disk.own import Answer, parse_own
 from iolab.trial.lab_access import Site
@@ -232,11 +231,11 @@ def condition_of(answer: Answer, ping: str, timeout_ms: int) -> Condition | None
         case "gone":
             return ProcessGone()
         case "refused":
-            return ConnectionRefused(ping=ping)
+            return WrongReply(code="connection-refused", ping=ping)
         case "silent":
             return NoReply(ping=ping, waited_ns=timeout_ms * NS_PER_MS)
         case "foreign":
-            return OtherProtocol(ping=ping)
+            return WrongReply(code="other-protocol", ping=ping)
         case _:
             return None
 

@@ -12,7 +12,7 @@ from iolab.experiment.model.instruments import Capture, CaptureFilter
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import Port, Topology
 from iolab.messages.capture_warnings import CaptureLost, CaptureOverwrote
-from iolab.messages.failures import CaptureFailed
+from iolab.messages.failures import WatchFailed
 from iolab.messages.warnings import TrialWarning
 from iolab.results.dimensions import Dimensions
 from iolab.results.metric import Metric
@@ -115,7 +115,7 @@ def _answered(port: Port) -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        raise Failed(CaptureFailed(at=port.ref, said=str(error))) from error
+        raise Failed(WatchFailed(code="capture-failed", at=port.ref, said=str(error))) from error
 
 
 def _metrics(port: Port, seen: Captured) -> Iterator[Metric]:

@@ -15,7 +15,7 @@ from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
 from iolab.agent.messages import Json
 from iolab.errors import IolabError, TrialFailed
-from iolab.messages.failures import FiguresTwice, OwnDefect, PartBroke
+from iolab.messages.failures import FiguresRefused, OwnDefect, PartBroke
 from iolab.messages.warnings import TrialWarning
 from iolab.registry.guard import class_of, place_of, words_of
 from iolab.registry.rows import OWN
@@ -190,5 +190,5 @@ def _metrics(found: Sequence[Metric]) -> Metrics:
     times = Counter(metric.quantity for metric in found)
     twice = tuple(str(quantity) for quantity, count in times.items() if count > 1)
     if twice:
-        raise Failed(FiguresTwice(figures=twice))
+        raise Failed(FiguresRefused(code="figures-twice", figures=twice))
     return Metrics(found)

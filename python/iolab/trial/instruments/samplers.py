@@ -50,6 +50,7 @@ class Samplers:
         readings = {kernel: one.readings for kernel, one in kept.items()}
         dropped = tuple(
             ReadingsDropped(
+                code="readings-dropped",
                 host=computer(kernel),
                 dropped=one.dropped,
                 kept=len(one.readings),

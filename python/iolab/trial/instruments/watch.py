@@ -97,7 +97,7 @@ class WireWatch:
         try:
             yield
         except Refused as error:
-            raise Failed(WatchFailed(at=self._asked.at, said=str(error))) from error
+            raise Failed(WatchFailed(code="watch-failed", at=self._asked.at, said=str(error))) from error
 
     def _stop(self) -> Seen:
         seen = []

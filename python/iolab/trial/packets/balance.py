@@ -20,7 +20,7 @@ from iolab.messages.drop_reasons import (
     NotPassedOn,
     NotPassedOnFor,
 )
-from iolab.messages.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InKernel, InMachineKernel, Place
+from iolab.messages.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InMachineKernel, Place, PlainPlace
 from iolab.results.balance import Balance, Drop
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drops import (
@@ -126,7 +126,7 @@ def balances(
         own = [hole for hole in holes if hole.kernel == kernel]
         _name_vanished(own, spare.setdefault(kernel, {}))
     for kernel, left in spare.items():
-        place = InMachineKernel(machine=kernel) if kernel else InKernel()
+        place = InMachineKernel(machine=kernel) if kernel else PlainPlace(code="in-kernel")
         named = explain(sum(sheet.missing for sheet in sheets), left)
         _share(
             sheets,

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from iolab.lab.packets.frames import sizes_of
 from iolab.lab.packets.replays import sent_of
-from iolab.messages.instrument import NoThreadOfItsOwn, PathFallback, Sharing, ThreadsUnplaced
+from iolab.messages.instrument import PathFallback, PortsUnplaced, Sharing
 from iolab.messages.warnings import (
     CpuShared,
     DamagedFrames,
@@ -308,9 +308,9 @@ def _shared(bench: LoadBench) -> tuple[Sharing, ...]:
     free = [ref for ref, thread in threads.items() if thread.cpu is None]
     found: list[Sharing] = [*placement.shared()]
     if loose:
-        found.append(NoThreadOfItsOwn(ports=tuple(loose)))
+        found.append(PortsUnplaced(code="no-thread-of-its-own", ports=tuple(loose)))
     if free:
-        found.append(ThreadsUnplaced(ports=tuple(free)))
+        found.append(PortsUnplaced(code="threads-unplaced", ports=tuple(free)))
     return tuple(found)
 
 

@@ -29,12 +29,11 @@ from iolab.messages.failures import (
     AddressUnknown,
     CountersWentBack,
     FramesStillCame,
-    PortOn,
+    PlainFailure,
     SendingFailed,
     TwoClocks,
-    Unarranged,
 )
-from iolab.messages.hosts import computer
+from iolab.messages.hosts import PortOn, computer
 from iolab.messages.interference import CpusTaken
 from iolab.results.load import LoadRecord
 from iolab.results.search import LoadResult
@@ -64,7 +63,7 @@ class LoadBench:
 
     def __init__(self, site: Site, measure: Packets, loss_ratio: float) -> None:
         if site.placement is None:
-            raise Failed(Unarranged())
+            raise Failed(PlainFailure(code="unarranged"))
         self.site = site
         self.measure = measure
         self.directions = ways(site.lab, site.topology, measure)
@@ -313,5 +312,5 @@ def _refuse_two_kernels(directions: Sequence[Way]) -> None:
     for way in directions:
         if way.source.kernel != way.target.kernel:
             ends = (way.source, way.target)
-            ports = tuple(PortOn(port=end.ref, host=computer(end.kernel)) for end in ends)
+            ports = tuple(PortOn(code="port-on", port=end.ref, host=computer(end.kernel)) for end in ends)
             raise Failed(TwoClocks(ports=ports))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from iolab.experiment.model.packets import LoadCurve
 from iolab.lab.packets.frames import fps_of, line_fps
-from iolab.messages.failures import NothingForwarded
+from iolab.messages.failures import PlainFailure
 from iolab.messages.warnings import (
     SearchCutShort,
     StepsAboveLine,
@@ -53,7 +53,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
                 bench.directions
             )
             if not rate_fps:
-                raise Failed(NothingForwarded())
+                raise Failed(PlainFailure(code="nothing-forwarded"))
             notes += () if result.robust_fps else (SearchCutShort(code="curve-partial", ended=result.seen),)
             limit = limited_by(result, found)
         steps = [

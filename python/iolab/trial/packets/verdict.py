@@ -26,12 +26,12 @@ from iolab.messages.evidence import (
     LostByReceiver,
     LostSomewhere,
     LostUnexplained,
-    ReceivedThere,
+    OfPlace,
     ReceiverCeiling,
     ThreadRan,
     WithinGoal,
 )
-from iolab.messages.places import AtGenerator, AtPort
+from iolab.messages.places import AtPort, PlainPlace
 from iolab.results.balance import Balance, Drop
 from iolab.results.load import Shaper
 from iolab.results.search import LoadResult
@@ -216,7 +216,10 @@ def _generator(result: LoadResult, seen: LoadReadings) -> Verdict:
         clauses.append(GeneratorCeiling(ceiling_fps=ceiling_fps))
     beyond = ceiling_fps is not None and result.intended_fps > ceiling_fps
     return Verdict(
-        Limit.GENERATOR, tuple(clauses), AtGenerator(), None if beyond else _waited(result, seen.threads)
+        Limit.GENERATOR,
+        tuple(clauses),
+        PlainPlace(code="generator"),
+        None if beyond else _waited(result, seen.threads),
     )
 
 
@@ -261,7 +264,9 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     if thread is None:
         return Verdict(Limit.HOP, (lost,), worst.place)
     if thread.role in ("napi", "receiver"):
-        return Verdict(Limit.RECEIVER, (lost, ReceivedThere(place=thread.place)), worst.place)
+        return Verdict(
+            Limit.RECEIVER, (lost, OfPlace(code="received-there", place=thread.place)), worst.place
+        )
     if thread.busy_ratio >= BUSY_RATIO:
         ran = ThreadRan(thread=thread.name, busy_ratio=thread.busy_ratio)
         return Verdict(Limit.THREAD, (ran, lost), worst.place)

@@ -18,7 +18,6 @@ from iolab.messages.programs import (
     FigureCut,
     FigureOfOtherUnit,
     FigureUnread,
-    OutputMalformed,
     SearchTooLong,
 )
 from iolab.trial.failed import Failed
@@ -115,7 +114,9 @@ def _values(name: str, figure: Figure, output: str) -> tuple[object, ...]:
     except TimeoutError as error:
         raise Failed(SearchTooLong(figure=name, limit_ns=int(SEARCH_LIMIT_S * 1e9))) from error
     except (ValueError, csv.Error, JSONPathError) as error:
-        raise Failed(OutputMalformed(figure=name, seen=output[:SHOWN], said=str(error))) from error
+        raise Failed(
+            FigureUnread(code="output-malformed", figure=name, seen=output[:SHOWN], said=str(error))
+        ) from error
 
 
 def _matches(name: str, pattern: str, unit: str, output: str) -> tuple[object, ...]:
@@ -231,7 +232,7 @@ def _number(name: str, value: object) -> float:
             pass
     if number - number == 0:
         return number
-    raise Failed(FigureUnread(figure=name, seen=str(value)[:SHOWN], said=""))
+    raise Failed(FigureUnread(code="figure-unread", figure=name, seen=str(value)[:SHOWN], said=""))
 
 
 @cache

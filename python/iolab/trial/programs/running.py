@@ -12,13 +12,8 @@ from iolab.experiment.model.machines import Ready
 from iolab.experiment.model.measures import CommandMeasure, Program
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Home
-from iolab.messages.failures import Failure
-from iolab.messages.programs import (
-    ProgramEndedEarly,
-    ProgramNotReady,
-    ProgramNotStarted,
-    ProgramTooLong,
-)
+from iolab.messages.failures import Failure, ProgramFault
+from iolab.messages.programs import ProgramEndedEarly, ProgramNotReady, ProgramTooLong
 from iolab.results.trial import CommandRecord
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
@@ -226,7 +221,7 @@ def _not_begun(running: Running, error: Refused, within_ms: int) -> Failure:
     if error.is_deadline:
         return _not_ready(running, within_ms, said)
     if seen.exit_status is None and seen.signal is None:
-        return ProgramNotStarted(**where, said=str(error))
+        return ProgramFault(code="program-not-started", **where, said=str(error))
     ended = f"signal {seen.signal}" if seen.exit_status is None else f"status {seen.exit_status}"
     return ProgramEndedEarly(**where, ended=ended, said=said)
 

@@ -13,7 +13,7 @@ from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.messages.hosts import computer
-from iolab.messages.places import AllCpus, AtMachine, AtPort, InThread
+from iolab.messages.places import AtMachine, AtPort, InThread, PlainPlace
 from iolab.messages.programs import (
     NothingFull,
     OneAfterTheOther,
@@ -272,7 +272,7 @@ def _cpus(
         busy = [one.busy_ratio for one in uses]
         if busy and min(busy) >= BUSY_RATIO:
             said = AllCpusBusy(host=computer(program.kernel), cpus=len(busy), busy_ratio=min(busy))
-            place = AtMachine(machine=program.kernel) if program.kernel else AllCpus()
+            place = AtMachine(machine=program.kernel) if program.kernel else PlainPlace(code="all-cpus")
             return Verdict(Limit.CPU, (_cpu_time(program), said), place, NoSingleThread())
     return None
 

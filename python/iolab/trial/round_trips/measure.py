@@ -8,7 +8,7 @@ from iolab.experiment.model.measures import Ping, RequestResponse, RoundTrips
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Endpoint
-from iolab.messages.failures import NothingAnswered, ReportUnreadable
+from iolab.messages.failures import NothingAnswered, ProgramFault
 from iolab.results.metric import Metrics
 from iolab.trial.failed import Failed
 from iolab.trial.interference.disturbed import disturbed
@@ -104,7 +104,9 @@ def _read(shape: type[Found], done: Done, at: Endpoint) -> Found:
     try:
         return parse_report(shape, done.asked.stdout)
     except ValueError as error:
-        raise Failed(ReportUnreadable(program=NAME, machine=at.machine, said=str(error))) from error
+        raise Failed(
+            ProgramFault(code="report-unreadable", program=NAME, machine=at.machine, said=str(error))
+        ) from error
 
 
 def _begin_ns(begin_ns: int, asking: Endpoint, readings: Readings) -> int:

@@ -11,7 +11,7 @@ from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
 from iolab.messages.evidence import ThreadRan
 from iolab.messages.hosts import computer
-from iolab.messages.places import AllCpus, AtMachine
+from iolab.messages.places import AtMachine, PlainPlace
 from iolab.messages.round_trips import OneRequestEach, RoundTripParts, TransactionsReached
 from iolab.messages.streams import AllCpusBusy, NoSingleThread
 from iolab.results.verdict import BUSY_RATIO, Limit, Verdict
@@ -83,7 +83,7 @@ def _cpus(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | Non
         busy = [cpu.busy_ratio for cpu in cpu_uses(own[0], own[-1], end.kernel)] if len(own) > 1 else []
         if busy and min(busy) >= BUSY_RATIO:
             said = AllCpusBusy(host=computer(end.kernel), cpus=len(busy), busy_ratio=min(busy))
-            place = AtMachine(machine=end.kernel) if end.kernel else AllCpus()
+            place = AtMachine(machine=end.kernel) if end.kernel else PlainPlace(code="all-cpus")
             return Verdict(Limit.CPU, (said,), place, NoSingleThread())
     return None
 

@@ -22,7 +22,7 @@ from iolab.messages.failures import (
     ReportsUnreadable,
 )
 from iolab.messages.hosts import computer
-from iolab.messages.warnings import ConnectionsDropped, SenderShort, TrialWarning
+from iolab.messages.warnings import ReadingsDropped, SenderShort, TrialWarning
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import Series
 from iolab.results.trial import CommandRecord, Effect
@@ -160,7 +160,9 @@ def _readings(kept: Mapping[str, Kept]) -> Readings:
 
 def _dropped(connections: Mapping[str, Kept]) -> tuple[TrialWarning, ...]:
     return tuple(
-        ConnectionsDropped(host=computer(kernel), dropped=kept.dropped, kept=len(kept.readings))
+        ReadingsDropped(
+            code="connections-dropped", host=computer(kernel), dropped=kept.dropped, kept=len(kept.readings)
+        )
         for kernel, kept in connections.items()
         if kept.dropped
     )

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from iolab.messages.capture_warnings import PacerPassed, WireMarked, WireReorders, WireStalled
 from iolab.messages.caveats import OthersDropped, PlaceUnknown, ShaperUnknown
-from iolab.messages.evidence import Evidence
+from iolab.messages.evidence import Evidence, OfPlace
 from iolab.messages.places import AtPort, OnPath, OnWire
 from iolab.messages.streams import (
     DatagramsDropped,
     DatagramsInFragments,
     DatagramsLost,
     LineFull,
-    OnWayBack,
     ProgramRan,
     SegmentsDropped,
     SegmentsLost,
@@ -91,7 +90,7 @@ def _at_rate(flow: FlowSeen, seen: ShaperSeen, dropped_packets: int) -> Verdict 
     if seen.change is not None and seen.change.before_bps > seen.passed_bps:
         said.append(ShaperBurst(burst_bps=seen.change.before_bps, until_ns=seen.change.at_ns))
     if seen.back:
-        said.append(OnWayBack(place=shaper.place))
+        said.append(OfPlace(code="on-way-back", place=shaper.place))
     certain = (
         rate_bps is not None or waited or (bool(dropped_packets) and 2 * dropped_packets >= flow.missing)
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from iolab.messages.evidence import Evidence, GuestWaited
 from iolab.messages.hosts import computer
-from iolab.messages.places import AllCpus, AtMachine, AtPort, InThread, OnPath, Place
+from iolab.messages.places import AtMachine, AtPort, InThread, OnPath, Place, PlainPlace
 from iolab.messages.streams import (
     AllCpusBusy,
     CarrierLost,
@@ -281,7 +281,10 @@ def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
         if own and min(own) >= BUSY_RATIO:
             said = AllCpusBusy(host=computer(kernel), cpus=len(own), busy_ratio=min(own))
             return Verdict(
-                Limit.CPU, (said,), AtMachine(machine=kernel) if kernel else AllCpus(), NoSingleThread()
+                Limit.CPU,
+                (said,),
+                AtMachine(machine=kernel) if kernel else PlainPlace(code="all-cpus"),
+                NoSingleThread(),
             )
     return None
 

@@ -16,7 +16,7 @@ from iolab.lab.actions import GuestState as State
 from iolab.lab.actions import PinGuest, Reading
 from iolab.lab.guests.guest import GuestNic, TapBackend
 from iolab.lab.readback.values import GuestThreads, value_shown
-from iolab.messages.commands import GuestThread, OpenDevice, OpenTapIn, RunsAsOwnUser, VcpuThread
+from iolab.messages.commands import GuestThread, OpenDevice, OpenQueueIn, RunsAsOwnUser, VcpuThread
 from iolab.messages.warnings import AcceleratorUnknown
 from iolab.report.locale import EN
 from iolab.trial.host_warnings import guest_warnings
@@ -48,7 +48,7 @@ def test_what_is_open_for_a_hypervisor_is_noted_beside_its_command() -> None:
     *_, record = guests.start(guest(nics=(card,)), "").result(PATIENCE_S)
     assert record.notes == (
         RunsAsOwnUser(),
-        OpenTapIn(fd=10, interface="p0", netns="iolab-t"),
+        OpenQueueIn(code="open-tap-in", fd=10, interface="p0", netns="iolab-t"),
         OpenDevice(fd=11, path="/dev/vhost-net"),
     )
     assert "fd=10" in " ".join(record.argv)

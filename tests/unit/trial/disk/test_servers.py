@@ -11,7 +11,6 @@ from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
 from iolab.messages.storage import (
-    ConnectionRefused,
     DiskDataWrong,
     DiskDetached,
     DiskIoFailed,
@@ -20,11 +19,11 @@ from iolab.messages.storage import (
     GuestKernel,
     IscsiTarget,
     NoReply,
-    OtherProtocol,
     ProcessGone,
     ProcessStopped,
     StoreFull,
     VolumeServer,
+    WrongReply,
 )
 from iolab.trial.disk.causes import cause_of
 from iolab.trial.disk.own import Answer
@@ -132,9 +131,9 @@ def test_every_condition_is_stated() -> None:
     conditions = {
         "stopped": ProcessStopped(pid=7),
         "gone": ProcessGone(),
-        "refused": ConnectionRefused(ping="NBD handshake"),
+        "refused": WrongReply(code="connection-refused", ping="NBD handshake"),
         "silent": NoReply(ping="NBD handshake", waited_ns=3_000_000_000),
-        "foreign": OtherProtocol(ping="NBD handshake"),
+        "foreign": WrongReply(code="other-protocol", ping="NBD handshake"),
         "answers": None,
     }
     for word, stated in conditions.items():

@@ -31,7 +31,7 @@ from iolab.messages.drop_reasons import (
     NotPassedOnFor,
     RingFull,
 )
-from iolab.messages.places import AtDevice, AtPort, AtReceiver, InKernel, OnTheWay
+from iolab.messages.places import AtDevice, AtPort, PlainPlace
 from iolab.results.balance import Balance, Drop
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.counters.drops import merged
@@ -259,7 +259,9 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
     )
     ring, other = found.drops
     assert ring == Drop(AtPort(port="dut.eth0"), RingFull(), 20)
-    assert replace(other, doubt=None) == Drop(InKernel(), KernelDropped(reason="QDISC_DROP"), 7, "QDISC_DROP")
+    assert replace(other, doubt=None) == Drop(
+        PlainPlace(code="in-kernel"), KernelDropped(reason="QDISC_DROP"), 7, "QDISC_DROP"
+    )
     assert "dropped 9 frames in all for QDISC_DROP, and 7 are missing" in in_words(other.doubt)
     assert found.unexplained_frames == 0
 
@@ -279,7 +281,7 @@ def test_what_the_receiver_lost_itself_is_its_own() -> None:
         replace(RECEIVED, received_frames=993, socket=socket),
         snapshot({"tester.p1": {"rx_dropped": 7}}),
     )
-    assert found.drops == (Drop(AtReceiver(), RingFull(), 7),)
+    assert found.drops == (Drop(PlainPlace(code="receiver"), RingFull(), 7),)
 
 
 def test_a_devices_rule_and_a_missing_frame_are_told_apart() -> None:
@@ -312,7 +314,10 @@ def test_damaged_frames_are_not_the_receivers_doing() -> None:
     found = sheet(
         SENT, replace(RECEIVED, received_frames=970, corrupted_frames=20, late_frames=10), snapshot()
     )
-    assert found.drops == (Drop(AtReceiver(), Late(), 10), Drop(OnTheWay(), Damaged(), 20))
+    assert found.drops == (
+        Drop(PlainPlace(code="receiver"), Late(), 10),
+        Drop(PlainPlace(code="on-the-way"), Damaged(), 20),
+    )
     assert found.unexplained_frames == 0
 
 

@@ -14,7 +14,7 @@ from iolab.messages.evidence import (
     Disturbance,
     HeldUp,
 )
-from iolab.messages.places import AtCpu, AtDevice, AtPort, AtReceiver, OnTheWay, Place
+from iolab.messages.places import AtCpu, AtDevice, AtPort, Place, PlainPlace
 from iolab.results.balance import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread
@@ -84,7 +84,7 @@ BUSY, CALM = CpuUse(1, 1.0, 0.5, 0.0), CpuUse(1, 0.4, 0.2, 0.0)
         (result(lost=0), [], [CALM], [], Limit.NONE),
         (result(lost=0, unsent=100), [], [CALM], [], Limit.GENERATOR),
         (result(perturbed=HELD_UP), dropped(AtPort(port="dut.eth0"), 100), [CALM], [DEVICE], Limit.HOST),
-        (result(), dropped(AtReceiver(), 100), [CALM], [DEVICE], Limit.RECEIVER),
+        (result(), dropped(PlainPlace(code="receiver"), 100), [CALM], [DEVICE], Limit.RECEIVER),
         (result(), dropped(AtPort(port="dut.eth0"), 100), [BUSY], [DEVICE], Limit.THREAD),
         (
             result(),
@@ -242,7 +242,7 @@ def test_loss_as_often_in_the_calm_as_in_stalls_is_not_the_hosts(
         ),
         (Drop(AtPort(port="dut.eth0"), FILTER, 100), Limit.RULE),
         (Drop(AtDevice(port="dut.eth0"), RULE, 100), Limit.RULE),
-        (Drop(OnTheWay(), DAMAGED, 100), Limit.DAMAGE),
+        (Drop(PlainPlace(code="on-the-way"), DAMAGED, 100), Limit.DAMAGE),
     ],
 )
 def test_what_was_dropped_by_a_decision_is_never_the_hosts_doing(drop: Drop, limit: Limit) -> None:
