@@ -19,7 +19,7 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.lab_access import Site
-from iolab.trial.streams.measure import measure_stream
+from iolab.trial.streams.measure import conclude_stream, measure_stream
 
 PORT = 6201
 LAB = """
@@ -42,6 +42,11 @@ def plain_bps(address: str, seconds: int) -> float:
     return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
 
 
+def iolab_bps(site: Site, measure: Stream) -> float:
+    """Return what a trial measures as received [bit/s]."""
+    return conclude_stream(measure_stream(site, measure), {}).metrics["received_bps"].value
+
+
 def main() -> None:
     """Measure pairs in alternating order and print their ratios."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
@@ -58,7 +63,7 @@ def main() -> None:
         site = Site(agent=agent, lab=setup.lab, topology=topology)
         for number in range(rounds):
             measures = {
-                "iolab": lambda: measure_stream(site, measure).metrics["received_bps"].value,
+                "iolab": lambda: iolab_bps(site, measure),
                 "plain": lambda: plain_bps(address, 2),
             }
             order = ["iolab", "plain"] if number % 2 else ["plain", "iolab"]

@@ -20,7 +20,7 @@ from iolab.results.dimensions import Dimensions
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.trial.disk.measure import measure_disk
+from iolab.trial.disk.measure import conclude_disk, measure_disk
 from iolab.trial.lab_access import Site
 
 BOUND_PERCENT = 2.0
@@ -78,15 +78,13 @@ def measured(case: Case, lab: StandingLab, agents: Agents, text: str, rounds: in
     site = Site(agent=agents.here, lab=setup.lab, topology=make_topology(setup.lab), agents=kernels)
     errors = []
     for _ in range(rounds):
-        done = measure_disk(site, measure)
+        done = conclude_disk(measure_disk(site, measure), {})
         about = Dimensions(part=case.access, block_bytes=case.block_bytes, depth=8)
         found = done.metrics.get(case.metric, about)
         assert found is not None
-        assert done.conclude is not None
-        concluded = done.conclude({})
         error = 100 * (found.value / case.speed - 1)
-        limit = "none" if concluded.verdict is None else concluded.verdict.limit.value
-        codes = {one.code for one in (*done.warnings, *concluded.warnings)}
+        limit = "none" if done.verdict is None else done.verdict.limit.value
+        codes = {one.code for one in done.warnings}
         marks = ", ".join(sorted(codes)) or "no warning"
         print(f"{case.limit}, {case.access}: {error:+.2f} %, verdict {limit}, {marks}", flush=True)
         if not codes & DISTURBED:

@@ -29,7 +29,7 @@ HOMES = {
     "iolab.messages.subjects": ("Purpose",),
     "iolab.trial.instruments.instrument": ("Instrument", "Seen"),
     "iolab.trial.lab_access": ("Site",),
-    "iolab.trial.measurement": ("Concluded", "Measured", "Readings"),
+    "iolab.trial.measurement": ("Measured", "Readings"),
 }  # fmt: skip
 """Where each name is."""
 _HOME_OF = {name: module for module, names in HOMES.items() for name in names}

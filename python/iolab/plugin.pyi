@@ -41,7 +41,6 @@ from iolab.results.trial import CommandRecord as CommandRecord
 from iolab.trial.instruments.instrument import Instrument as Instrument
 from iolab.trial.instruments.instrument import Seen as Seen
 from iolab.trial.lab_access import Site as Site
-from iolab.trial.measurement import Concluded as Concluded
 from iolab.trial.measurement import Measured as Measured
 from iolab.trial.measurement import Readings as Readings
 

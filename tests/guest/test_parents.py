@@ -19,7 +19,7 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.lab_access import Site
-from iolab.trial.streams.measure import measure_stream
+from iolab.trial.streams.measure import conclude_stream, measure_stream
 
 MIB = 1 << 20
 NESTED = """
@@ -85,7 +85,7 @@ def measured_in_turn(standing: StandingLab, agents: Agents, text: str) -> Iterat
         site = Site(agents.here, setup.lab, make_topology(setup.lab), agents=kernels)
         use = standing.guests.use("inner")
         assert use is not None
-        yield use, measure_stream(site, stream).metrics["received_bps"].value
+        yield use, conclude_stream(measure_stream(site, stream), {}).metrics["received_bps"].value
 
 
 def check_disk(agents: Agents) -> None:

@@ -14,7 +14,8 @@ from iolab.registry.rows import MeasureKind, ShortForm
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
     from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
+    from iolab.trial.measurement import Measured, Readings
+    from iolab.trial.programs.measure import Programs
 
 OWN_FIGURES = ("elapsed_s", "cpu_user_s", "cpu_system_s")
 """What iolab itself sees of a program."""
@@ -22,10 +23,16 @@ ONE_RUN = "either run, the program and its arguments as a list of words, or shel
 ONE_FIGURE = "one of path (JSONPath), pattern (a regular expression), column (of CSV)"
 
 
-def _measure(site: "Site", measure: CommandMeasure) -> "Measured":
+def _measure(site: "Site", measure: CommandMeasure) -> "Programs":
     from iolab.trial.programs.measure import measure_command
 
     return measure_command(site, measure)
+
+
+def _conclude(evidence: "Programs", readings: "Readings") -> "Measured":
+    from iolab.trial.programs.measure import conclude_command
+
+    return conclude_command(evidence, readings)
 
 
 def _check_names(view: View, section: Section, measure: CommandMeasure) -> None:
@@ -102,6 +109,7 @@ COMMAND = MeasureKind(
     model=CommandMeasure,
     duration_ns=lambda measure: measure.duration,
     measure=_measure,
+    conclude=_conclude,
     check_names=_check_names,
     named_by=frozenset({"on", "servers"}),
     named_programs=_named_programs,

@@ -24,17 +24,24 @@ from iolab.trial.disk.disk_programs import (
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
     from iolab.experiment.model.machines import Disk
+    from iolab.trial.disk.measure import DiskRead
     from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
+    from iolab.trial.measurement import Measured, Readings
 
 MOST_SHARE = 0.8
 """Of a volume, what a file on it may have: file systems need room of their own."""
 
 
-def _measure(site: "Site", measure: DiskMeasure) -> "Measured":
+def _measure(site: "Site", measure: DiskMeasure) -> "DiskRead":
     from iolab.trial.disk.measure import measure_disk
 
     return measure_disk(site, measure)
+
+
+def _conclude(read: "DiskRead", readings: "Readings") -> "Measured":
+    from iolab.trial.disk.measure import conclude_disk
+
+    return conclude_disk(read, readings)
 
 
 def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
@@ -166,6 +173,7 @@ DISK = MeasureKind(
     model=DiskMeasure,
     duration_ns=_duration_ns,
     measure=_measure,
+    conclude=_conclude,
     check_names=_check_names,
     named_by=frozenset({"on"}),
     on_hosts={name: row.package for name, row in DISK_PROGRAMS.items() if row.package is not None},

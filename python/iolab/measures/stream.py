@@ -17,7 +17,8 @@ from iolab.registry.rows import MeasureKind, ShortForm
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
     from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
+    from iolab.trial.measurement import Measured, Readings
+    from iolab.trial.streams.measure import StreamRead
 
 PORTS_OF_A_PART = 200
 """From the first port of one of several streams at once to that of the next."""
@@ -25,10 +26,16 @@ MOST_DATAGRAM = 65_507
 """UDP payload over IPv4 [bytes]."""
 
 
-def _measure(site: "Site", measure: Stream) -> "Measured":
+def _measure(site: "Site", measure: Stream) -> "StreamRead":
     from iolab.trial.streams.measure import measure_stream
 
     return measure_stream(site, measure)
+
+
+def _conclude(read: "StreamRead", readings: "Readings") -> "Measured":
+    from iolab.trial.streams.measure import conclude_stream
+
+    return conclude_stream(read, readings)
 
 
 def _check_names(view: View, section: Section, measure: Stream) -> None:
@@ -143,6 +150,7 @@ STREAM = MeasureKind(
     model=Stream,
     duration_ns=lambda measure: measure.duration + measure.warm_up,
     measure=_measure,
+    conclude=_conclude,
     check_names=_check_names,
     named_by=frozenset({"from", "to", "on", "flows"}),
     programs={"iperf3": "iperf3"},

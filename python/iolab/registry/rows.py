@@ -21,6 +21,7 @@ Topology = Any
 Wanted = Any
 Site = Any
 Measured = Any
+Readings = Any
 Instrument = Any
 """Types of the rooms above, of the same names: a row carries functions for these rooms, and knows none of them."""
 M = TypeVar("M", bound=BaseModel)
@@ -56,8 +57,12 @@ class MeasureKind(Generic[M]):
     """Its keys in the language, `kind` is a Literal of the kind's name."""
     duration_ns: "Callable[[M], int]"
     """How long measuring takes [ns], to the best of one's knowledge: what plans are timed by."""
-    measure: "Callable[[Site, M], Measured] | None"
-    """Measures once on a standing lab. Raises TrialFailed. None: it has `parts`, or is not built and in no plan."""
+    measure: "Callable[[Site, M], Any] | None"
+    """Measures once on a standing lab and returns what was read there, for `conclude`. Raises TrialFailed.
+    None: it has `parts`, or is not built and in no plan."""
+    conclude: "Callable[[Any, Readings], Measured] | None" = None
+    """Concludes from what `measure` returned, and from the counters that instruments read meanwhile; asks no agent.
+    None: `measure` returns a `Measured`."""
     parts: "Callable[[M], Mapping[str, int | None]] | None" = None
     """The measures that it takes at once, by name, each with when it begins [ns] or None, where it does not take it.
     None: it measures by itself."""

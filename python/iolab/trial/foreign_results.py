@@ -104,9 +104,6 @@ def _problems(returned: Any) -> Iterator[ResultProblem]:
     yield from _of_time(returned.measured_ns)
     yield from _of_fields(returned, OF_MEASURED)
     yield from _of_in_effect(returned.in_effect)
-    conclude: object = returned.conclude
-    if conclude is not None and not callable(conclude):
-        yield WrongType(field="conclude", returned=class_of(conclude), allowed="function or None")
 
 
 def check_seen(kind: str, package: str, seen: Seen) -> None:

@@ -1,11 +1,12 @@
 """What every measurement gives back, and how it fails."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iolab.agent.messages import Json, Reading
 from iolab.errors import TrialFailed
+from iolab.lab.kernels import HERE
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Metrics
 from iolab.results.packets import PacketTrial
@@ -21,16 +22,18 @@ Readings = Mapping[str, Sequence[Reading]]
 """The kernels' counters over the time of a trial, by kernel; one that was not read over time is not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Concluded:
-    """What follows from a measurement and the counters beside it."""
+def begin_of(readings: Sequence[Reading]) -> int:
+    """Return when the counters of a kernel were first read, on its clock [ns]."""
+    return readings[0].observations[0].begin_ns
 
-    verdict: Verdict | None = None
-    """What limited it; None: each of its load trials has a verdict of its own."""
-    warnings: tuple[TrialWarning, ...] = ()
-    """What disturbed it."""
-    series: "tuple[Series, ...]" = ()
-    """What the measure's programs saw, on the time of the counters."""
+
+def after_begin_ns(readings: Readings, kernel: str, at_ns: int) -> int:
+    """Return how long after the first reading of a kernel's counters an instant was, at least 0 [ns].
+
+    A kernel that was not read has the local kernel's clock; where no counter was read, time begins with the instant.
+    """
+    own = readings.get(kernel) or readings.get(HERE)
+    return max(0, at_ns - begin_of(own)) if own else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,6 @@ class Measured:
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Files for the samples folder, by the end of their names."""
     verdict: Verdict | None = None
-    """What limited it; None: it was not concluded yet, or each of its load trials has a verdict of its own."""
+    """What limited it; None: nothing is known to, or each of its load trials has a verdict of its own."""
     in_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings that were read back when it ended, by place (`record.in_effect`)."""
-    conclude: Callable[[Readings], Concluded] | None = None
-    """Concludes from the counters that were read meanwhile; None: there is nothing to conclude."""

@@ -88,10 +88,6 @@ CASES: dict[str, tuple[object, str]] = {
     "file of text": (replace(GOOD, files={"a.txt": "x"}), "file a.txt is of type str; allowed: bytes"),
     "verdict in words": (replace(GOOD, verdict="fast"), "verdict is of type str; allowed: Verdict or None"),
     "packets in words": (replace(GOOD, packets="x"), "packets is of type str; allowed: PacketTrial or None"),
-    "conclusion in words": (
-        replace(GOOD, conclude="x"),
-        "conclude is of type str; allowed: function or None",
-    ),
     "setting with an escape sequence": (
         replace(GOOD, in_effect={"pc": {"mtu": "\x1b[2J"}}),
         "in_effect is of type dict; allowed: mapping of places to settings",
@@ -118,10 +114,15 @@ def measured_by(row: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
 def test_a_wrong_result_fails_the_trial_with_package_and_reason(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it is."""
+    """Whatever it is, also where the measure concludes it from what it read."""
     returned, reason = CASES[case]
+    row: Any = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=lambda *_: returned)
     with pytest.raises(Failed) as failed:
-        measured(returned, monkeypatch)
+        measured_by(row, monkeypatch)
+    concluding = replace(row, measure=lambda *_: None, conclude=lambda *_: returned)
+    with pytest.raises(Failed) as concluded:
+        measured_by(concluding, monkeypatch)
+    assert concluded.value.failure == failed.value.failure
     said = in_words(failed.value.failure)
     assert "kind other from package iolab-other 1.0" in said
     assert reason in said
@@ -168,7 +169,8 @@ def test_whatever_a_package_raises_fails_the_trial_with_its_name(
     row: Any = MeasureKind(
         model=Other,
         duration_ns=lambda _: 1,
-        measure=(lambda *_: replace(GOOD, conclude=fail)) if concludes else fail,
+        measure=(lambda *_: "what was read") if concludes else fail,
+        conclude=fail if concludes else None,
     )
     with pytest.raises(Failed) as failed:
         measured_by(row, monkeypatch)

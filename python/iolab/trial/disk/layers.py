@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from iolab.agent.messages import Json
 from iolab.errors import AgentError
+from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.topology import NAME_PREFIX, Topology
 from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
 from iolab.lab.volumes.places import door_of, holder_of, nbd_pid_file, node_of, volume_path
 from iolab.trial.disk.ledger import Counted, LayerName, Row
@@ -85,19 +86,19 @@ def _sources(site: Site, machine: str, disk: Disk) -> Iterator[Source | Callable
     yield from _target(site, disk)
 
 
-def line_of(site: Site, disk: Disk, rows: Sequence[Row], took_ns: int) -> Line | None:
+def line_of(lab: Lab, topology: Topology, disk: Disk, rows: Sequence[Row], took_ns: int) -> Line | None:
     """Return the line between a disk's two ends and what it carried; None: no rate of it is known.
 
     A target sends what is read, an initiator what is written.
     """
     counted = next((row.counted for row in rows if row.layer == "network"), None)
-    way = way_of(site.lab, site.topology, disk.volume) if counted is not None and took_ns else None
+    way = way_of(lab, topology, disk.volume) if counted is not None and took_ns else None
     if counted is None or way is None:
         return None
     sent = {way[0].machine: counted.read_bytes, way[1].machine: counted.written_bytes}
     found = [
         Line(end, sent[end.machine] * 8 * NS_PER_S / took_ns, float(impaired.rate.removesuffix("bit")))
-        for link in site.lab.links.values()
+        for link in lab.links.values()
         if link.wire is not None and {end.machine for end in link.ends} == set(sent)
         for end, impaired in link.wire.ways(link.ends).items()
         if impaired.rate is not None and not impaired.in_frames

@@ -8,17 +8,16 @@ from functools import partial
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, Walls
+from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.topology import NAME_PREFIX, Topology
 from iolab.lab.volumes.places import mount_of, node_of
-from iolab.messages.disks import (
-    LessConfined,
-    ProgramCache,
-)
+from iolab.messages.disks import LessConfined, ProgramCache
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Metrics
+from iolab.results.series import Series
 from iolab.results.trial import Effect
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
@@ -32,7 +31,7 @@ from iolab.trial.disk.layers import line_of, look
 from iolab.trial.disk.ledger import (
     Counted,
     LayerName,
-    Ledger,
+    Row,
     Step,
     Way,
     kept_by_door,
@@ -58,7 +57,7 @@ from iolab.trial.interference.disturbed import disturbed
 from iolab.trial.interference.look import work_done
 from iolab.trial.interference.work import Work
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
+from iolab.trial.measurement import Measured, Readings, TrialFailed, begin_of
 
 PRESENT, ABSENT = "on", "none"
 """Whether a wall is there, as it is shown."""
@@ -82,7 +81,37 @@ class Reached:
     """By the disk on which the volume lies; None: nobody can tell."""
 
 
-def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE) -> Measured:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRead:
+    """What a trial read."""
+
+    lab: Lab
+    """As resolved for the cell."""
+    topology: Topology
+    """Of the lab."""
+    measure: DiskMeasure
+    """What was asked for."""
+    disk: Disk
+    """On which the program worked."""
+    ran: Ran
+    """The program."""
+    began: Reached
+    """Counted before it."""
+    ended: Reached
+    """Counted after it."""
+    device: Residency | None
+    """What the cache had of the device before a program that reads it; None: it was not looked at."""
+    caches: tuple[Looked, ...]
+    """Those behind the program's own."""
+    offer: str | None
+    """What the target of the disk offers; None: the disk is no LUN."""
+    session: Mapping[str, str]
+    """What the initiator's session agreed on."""
+    in_effect: InEffect
+    """Settings that were read back."""
+
+
+def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE) -> DiskRead:
     """Measure once.
 
     Raises:
@@ -92,7 +121,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
     """
     disk = site.lab.machines[measure.on].disks[0]
     try:
-        return _measured(site, measure, disk, patience)
+        return _read(site, measure, disk, patience)
     except Failed:
         raise
     except TrialFailed as error:
@@ -102,7 +131,7 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
         raise cause from error
 
 
-def _measured(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Measured:
+def _read(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> DiskRead:
     layers = layers_of(site.lab, measure.on, disk)
     look_at = partial(_look, site, worked_on(site, measure.on, disk), patience)
     try:
@@ -121,41 +150,83 @@ def _measured(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) 
             offer, session = offered(site, disk), agreed(site, measure.on, disk)
     except Refused as error:
         raise TrialFailed(str(error)) from error
-    looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
-    rows = rows_of(ran.figures, began.layers, ended.layers)
+    return DiskRead(
+        lab=site.lab, topology=site.topology, measure=measure, disk=disk, ran=ran, began=began, ended=ended,
+        device=device, caches=tuple(Looked(*one) for one in zip(layers, before, after, strict=True)),
+        offer=offer, session=session, in_effect=_in_effect(site, measure.on, ran.walls),
+    )  # fmt: skip
+
+
+def conclude_disk(read: DiskRead, readings: Readings) -> Measured:
+    """Conclude from a program's figures, the layers and caches below it, and the counters read meanwhile."""
+    measure, disk, ran = read.measure, read.disk, read.ran
+    took_ns = sum(one.duration_ns for one in ran.figures)
+    rows = rows_of(ran.figures, read.began.layers, read.ended.layers)
     compared = steps(rows, _way(measure, disk))
-    looked = [replace(one, kept=kept_by_door(compared)) if one.is_door else one for one in looked]
-    raw: Json = {
-        **ran.said, "iscsi_offer": offer, "iscsi_agreed": dict(session), "ledger": ledger_record(compared),
-        **({"ledgers": [_recorded(one) for one in ran.ledgers]} if ran.ledgers else {}),
-        **evidence(measure, ran.proved, device, looked),
-    }  # fmt: skip
-    caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
-    less = less_confined(measure, ran.walls)
-    others = used_by_others(disk.volume, began.below, ended.below, rows[-1].counted)
-    memory = memory_warnings(measure.program, rows[0].counted.read_bytes, compared)
-    warnings = (*ran.warnings, *less, *caches, *unflushed(looked), *_open(ran, compared), *memory, *others)
-    took = sum(one.duration_ns for one in ran.figures)
-    busy = busiest(began.threads, ended.threads, took, sum(one.duration_ns for one in ran.commands))
-    verdict = judge(measure, disk, ran.figures, busy, line_of(site, disk, rows, took))
-    metrics = Metrics(
+    caches = [replace(one, kept=kept_by_door(compared)) if one.is_door else one for one in read.caches]
+    busy = busiest(
+        read.began.threads, read.ended.threads, took_ns, sum(one.duration_ns for one in ran.commands)
+    )
+    return Measured(
+        metrics=_metrics(read, rows),
+        warnings=(
+            *_warnings(read, rows, compared, caches),
+            *disturbed(read.began.work, read.ended.work, readings),
+        ),
+        measured_ns=took_ns,
+        commands=(*ran.prepared, *ran.commands),
+        raw=_raw(read, compared, caches),
+        series=_series(read, readings),
+        verdict=judge(
+            measure, disk, ran.figures, busy, line_of(read.lab, read.topology, disk, rows, took_ns)
+        ),
+        in_effect=read.in_effect,
+    )
+
+
+def _metrics(read: DiskRead, rows: Sequence[Row]) -> Metrics:
+    ran = read.ran
+    asked = read.lab.volumes[read.disk.volume].params.written()
+    return Metrics(
         (
             *metrics_of(ran.figures),
             *ran.metrics,
             *layer_metrics(rows),
             *(metric for one in ran.ledgers for metric in layer_metrics(one.rows, one.sections)),
-            *session_metrics(session, site.lab.volumes[disk.volume].params.written()),
+            *session_metrics(read.session, asked),
         )
     )
-    return Measured(
-        metrics, warnings, took, (*ran.prepared, *ran.commands), raw,
-        in_effect=_in_effect(site, measure.on, ran.walls),
-        conclude=lambda read: replace(
-            _concluded(site, measure, ran, read),
-            verdict=verdict,
-            warnings=disturbed(began.work, ended.work, read),
-        ),
-    )  # fmt: skip
+
+
+def _warnings(
+    read: DiskRead, rows: Sequence[Row], compared: Sequence[Step], caches: Sequence[Looked]
+) -> Iterator[TrialWarning]:
+    measure, ran = read.measure, read.ran
+    yield from ran.warnings
+    yield from less_confined(measure, ran.walls)
+    yield from unknown(ProgramCache(machine=measure.on), ran.proved, caches)
+    yield from unflushed(caches)
+    # what no cause explains: of each run of a job file by itself, where it has several
+    yield from section_warnings(ran.ledgers) if ran.ledgers else ledger_warnings(compared)
+    yield from memory_warnings(measure.program, rows[0].counted.read_bytes, compared)
+    yield from used_by_others(read.disk.volume, read.began.below, read.ended.below, rows[-1].counted)
+
+
+def _raw(read: DiskRead, compared: Sequence[Step], caches: Sequence[Looked]) -> dict[str, Json]:
+    ran = read.ran
+    runs: list[Json] = [
+        {"sections": list(one.sections), "layers": ledger_record(one.steps)} for one in ran.ledgers
+    ]
+    return {
+        **ran.said, "iscsi_offer": read.offer, "iscsi_agreed": dict(read.session), "ledger": ledger_record(compared),
+        **({"ledgers": runs} if runs else {}), **evidence(read.measure, ran.proved, read.device, caches),
+    }  # fmt: skip
+
+
+def _series(read: DiskRead, readings: Readings) -> tuple[Series, ...]:
+    """Return the program's rates, on the time of the counters of its kernel; none where nothing was counted."""
+    own = readings.get(kernel_of(read.lab, read.measure.on)) or readings.get(HERE)
+    return read.ran.series(begin_of(own)) if read.ran.series is not None and own else ()
 
 
 def _reached(site: Site, machine: str, disk: Disk) -> Reached:
@@ -214,15 +285,6 @@ def less_confined(measure: DiskMeasure, walls: Walls | None) -> tuple[LessConfin
     return (LessConfined(program=measure.program, machine=measure.on, lacking=lacking),) if lacking else ()
 
 
-def _open(ran: Ran, compared: Sequence[Step]) -> tuple[TrialWarning, ...]:
-    """Return what no cause explains: of each run of a job file by itself, where it has several."""
-    return section_warnings(ran.ledgers) if ran.ledgers else ledger_warnings(compared)
-
-
-def _recorded(one: Ledger) -> Json:
-    return {"sections": list(one.sections), "layers": ledger_record(one.steps)}
-
-
 def _way(measure: DiskMeasure, disk: Disk) -> Way:
     """Return what lies between the program and its device."""
     job = job_of(measure)
@@ -270,13 +332,6 @@ def _ready(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> 
         raise
     # Not where a run is interrupted: its lab goes, and nothing can be unlinked on a disk that hangs.
     fio.clear()
-
-
-def _concluded(site: Site, measure: DiskMeasure, ran: Ran, readings: Readings) -> Concluded:
-    own = readings.get(kernel_of(site.lab, measure.on)) or readings.get(HERE)
-    if ran.series is None or not own:
-        return Concluded()
-    return Concluded(series=ran.series(own[0].observations[0].begin_ns))
 
 
 def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop: bool) -> Residency | None:

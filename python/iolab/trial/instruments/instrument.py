@@ -21,12 +21,14 @@ from iolab.registry.guard import class_of, place_of, words_of
 from iolab.registry.rows import OWN
 from iolab.results.metric import Metric, Metrics
 from iolab.trial.failed import Failed
-from iolab.trial.measurement import Concluded, Measured, Readings
+from iolab.trial.measurement import Measured, Readings
 
 if TYPE_CHECKING:
     from iolab.results.series import Series  # loads numpy
 
 T = TypeVar("T")
+Evidence = TypeVar("Evidence")
+"""What a measure read, before anything is concluded from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,14 @@ class Part:
 
 def measure_beside(
     instruments: Mapping[str, Instrument],
-    measure: Callable[[], Measured],
+    measure: Callable[[], Evidence],
+    conclude: Callable[[Evidence, Readings], Measured],
     kind: Part = Part("the measure"),
     packages: Mapping[str, str] = MappingProxyType({}),
 ) -> Measured:
-    """Measure while instruments look on; return the measurement with what they saw, by their names.
+    """Measure while instruments look on, and conclude; return the measurement with what they saw, by their names.
 
+    `conclude` is given what `measure` returned, and what instruments read of the kernels' counters.
     `packages` are those that bring the instruments, by their names; iolab's own need not be there.
     The first to start is the last to stop. Where anything fails, what was begun is abandoned and the error is raised.
     """
@@ -96,7 +100,7 @@ def measure_beside(
         for name, one in instruments.items():
             running.append(name)
             call_part(parts[name], "start", one.start)
-        measured = call_part(kind, "measure", measure)
+        evidence = call_part(kind, "measure", measure)
         while running:
             last = running[-1]
             seen[last] = call_part(parts[last], "stop", partial(_stopped, instruments[last], parts[last]))
@@ -106,7 +110,9 @@ def measure_beside(
             with suppress(Exception):  # of another package's, which must not keep the others running
                 instruments[name].abandon()
         raise
-    return _with_seen(measured, {name: seen[name] for name in instruments}, kind)
+    readings = {kernel: own for name in instruments for kernel, own in seen[name].readings.items()}
+    measured = call_part(kind, "conclude", partial(conclude, evidence, readings))
+    return _with_seen(measured, {name: seen[name] for name in instruments})
 
 
 def _stopped(instrument: Instrument, part: Part) -> Seen:
@@ -151,38 +157,18 @@ def _passes(error: BaseException, *, own: bool) -> bool:
     return isinstance(error, KeyboardInterrupt | Failed | AgentLost | BadAnswer)
 
 
-def _with_seen(measured: Measured, seen: Mapping[str, Seen], kind: Part) -> Measured:
-    """Return a measurement of a kind with what instruments saw beside it, by their names."""
+def _with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
+    """Return a measurement with what instruments saw, by their names."""
     raw = {name: one.raw for name, one in seen.items() if one.raw is not None}
-    readings = {kernel: own for one in seen.values() for kernel, own in one.readings.items()}
-    concluded = Concluded()
-    if measured.conclude is not None:
-        concluded = call_part(kind, "conclude", partial(_concluded, measured.conclude, readings))
+    files = {name: data for one in seen.values() for name, data in one.files.items()}
     return replace(
         measured,
-        verdict=concluded.verdict or measured.verdict,
-        conclude=None,
         metrics=_metrics((*measured.metrics, *(metric for one in seen.values() for metric in one.metrics))),
-        warnings=(
-            *measured.warnings,
-            *concluded.warnings,
-            *(warning for one in seen.values() for warning in one.warnings),
-        ),
-        series=(
-            *measured.series,
-            *concluded.series,
-            *(series for one in seen.values() for series in one.series),
-        ),
+        warnings=(*measured.warnings, *(warning for one in seen.values() for warning in one.warnings)),
+        series=(*measured.series, *(series for one in seen.values() for series in one.series)),
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,
-        files={name: data for one in seen.values() for name, data in one.files.items()},
+        files={**measured.files, **files},
     )
-
-
-def _concluded(conclude: Callable[[Readings], Concluded], readings: Readings) -> Concluded:
-    concluded: object = conclude(readings)
-    if isinstance(concluded, Concluded):
-        return concluded
-    raise TypeError(f"it returned {class_of(concluded)}, allowed is Concluded")
 
 
 def _metrics(found: Sequence[Metric]) -> Metrics:

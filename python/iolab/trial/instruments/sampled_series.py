@@ -14,6 +14,7 @@ from iolab.lab.topology import Topology
 from iolab.results.dimensions import Dimensions
 from iolab.results.series import Series, series
 from iolab.trial.counters.cpu_use import CLASSES
+from iolab.trial.measurement import begin_of
 
 IDLE = frozenset({"idle_ns", "iowait_ns"})
 SOURCE = "samplers"
@@ -28,7 +29,7 @@ def sampled(readings: Mapping[str, Sequence[Reading]], topology: Topology) -> tu
     for kernel, own in readings.items():
         if not own:
             continue
-        begin_ns = own[0].observations[0].begin_ns
+        begin_ns = begin_of(own)
         machine = None if kernel == HERE else kernel
         found += _ports(own, begin_ns, {key[1:]: ref for key, ref in ports.items() if key[0] == kernel})
         found += _threads(own, begin_ns, machine)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 
@@ -10,7 +11,6 @@ from iolab.agent.messages import Json, ProcessEnded
 from iolab.errors import TrialFailed
 from iolab.experiment.model.measures import CommandMeasure
 from iolab.lab.endpoints import Port
-from iolab.lab.kernels import HERE
 from iolab.messages.programs import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import Series, series
@@ -19,7 +19,7 @@ from iolab.trial.interference.disturbed import disturbed
 from iolab.trial.interference.look import Looked, work_done
 from iolab.trial.interference.work import helpers_between
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Concluded, Measured, Readings
+from iolab.trial.measurement import Measured, Readings, after_begin_ns
 from iolab.trial.programs.figures import figures_in
 from iolab.trial.programs.running import (
     CAPTURE_BYTES,
@@ -33,7 +33,7 @@ from iolab.trial.programs.running import (
     wait,
     written,
 )
-from iolab.trial.programs.verdict import Ran, ServiceRan, judge, lines_of
+from iolab.trial.programs.verdict import Line, Ran, ServiceRan, judge, lines_of
 
 SCHEMA = 1
 """Version of the raw samples."""
@@ -41,7 +41,27 @@ ID = "program"
 """Of the process that measures; those of servers follow it."""
 
 
-def measure_command(site: Site, measure: CommandMeasure) -> Measured:
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What a trial read."""
+
+    measure: CommandMeasure
+    """What was asked for."""
+    program: tuple[Running, ProcessEnded]
+    """The one that measures, and how it ended."""
+    servers: tuple[tuple[Running, ProcessEnded], ...]
+    """Those beside it."""
+    values: Mapping[str, Sequence[float]]
+    """The numbers of each figure, in the order in which they were printed."""
+    work: tuple[Looked, Looked]
+    """Of the computers, before and after."""
+    lines: tuple[Line, ...]
+    """Of the lab."""
+    ports: Sequence[Port]
+    """Of the lab."""
+
+
+def measure_command(site: Site, measure: CommandMeasure) -> Programs:
     """Measure once.
 
     Raises:
@@ -70,21 +90,31 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
     if left:
         raise Failed(ProgramsForkedAway(programs=(*(one.name for one in servers), running.name), left=left))
     values = figures_in(ended.stdout, measure.metrics, ended.stderr)
-    ran = [_ran(*one) for one in zip((running, *servers), (ended, *served), strict=True)]
-    lines = tuple(lines_of(site.lab, site.topology))
-    ports = site.topology.ports()
-    services = tuple(_services(work_before, work_after, ended.end_ns - ended.begin_ns, ports))
+    return Programs(
+        measure=measure,
+        program=(running, ended),
+        servers=tuple(zip(servers, served, strict=True)),
+        values=values,
+        work=(work_before, work_after),
+        lines=tuple(lines_of(site.lab, site.topology)),
+        ports=site.topology.ports(),
+    )
+
+
+def conclude_command(evidence: Programs, readings: Readings) -> Measured:
+    """Conclude from what the programs printed, and from the counters read meanwhile."""
+    measure, ended = evidence.measure, evidence.program[1]
+    took_ns = ended.end_ns - ended.begin_ns
+    ran = [_ran(*one) for one in (evidence.program, *evidence.servers)]
+    services = tuple(_services(*evidence.work, took_ns, evidence.ports))
     return Measured(
-        metrics=Metrics((*_figures(measure, values), *_own(ended))),
-        warnings=(),
-        measured_ns=ended.end_ns - ended.begin_ns,
-        commands=tuple(record(*one) for one in zip((*servers, running), (*served, ended), strict=True)),
-        raw=_raw(measure, ended, served),
-        conclude=lambda read: Concluded(
-            verdict=judge(ran, lines, read, (ended.begin_ns, ended.end_ns), services),
-            warnings=disturbed(work_before, work_after, read),
-            series=_series(measure, values, running, ended, read),
-        ),
+        metrics=Metrics((*_figures(measure, evidence.values), *_own(ended))),
+        warnings=disturbed(*evidence.work, readings),
+        measured_ns=took_ns,
+        commands=tuple(record(*one) for one in (*evidence.servers, evidence.program)),
+        raw=_raw(measure, ended, [one for _, one in evidence.servers]),
+        series=_series(evidence, readings),
+        verdict=judge(ran, evidence.lines, readings, (ended.begin_ns, ended.end_ns), services),
     )
 
 
@@ -165,22 +195,17 @@ def _own(ended: ProcessEnded) -> tuple[Metric, ...]:
     )
 
 
-def _series(
-    measure: CommandMeasure,
-    values: Mapping[str, Sequence[float]],
-    running: Running,
-    ended: ProcessEnded,
-    readings: Readings,
-) -> tuple[Series, ...]:
+def _series(evidence: Programs, readings: Readings) -> tuple[Series, ...]:
     """Return the figures that are over time, on the time of the counters of the program's kernel."""
-    own = readings.get(running.home.kernel) or readings.get(HERE)
-    begin_ns = max(0, ended.begin_ns - own[0].observations[0].begin_ns) if own else 0
+    running, ended = evidence.program
+    begin_ns = after_begin_ns(readings, running.home.kernel, ended.begin_ns)
     return tuple(
         series(
             name, figure.unit,
-            [(begin_ns + at * figure.per_line, value) for at, value in enumerate(values[name], 1)], source=ID,
+            [(begin_ns + at * figure.per_line, value) for at, value in enumerate(evidence.values[name], 1)],
+            source=ID,
         )
-        for name, figure in measure.metrics.items()
+        for name, figure in evidence.measure.metrics.items()
         if figure.per_line is not None
     )  # fmt: skip
 

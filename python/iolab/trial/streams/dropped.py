@@ -51,9 +51,8 @@ def _at_ports(counted: Counted, way: Way) -> Iterator[Drop]:
         sending, receiving = AtPort(port=out), AtPort(port=into)
         yield Drop(sending, QDISC, counted.qdisc_drops(out))
         yield Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors"))
-        if (
-            counted.on_wire(out, into) is None
-        ):  # an emulated path reads the queue of its end, and says what it lost
+        # An emulated path reads the queue of its end, and says what it lost.
+        if counted.on_wire(out, into) is None:
             yield Drop(receiving, RING_FULL, counted.frames(out, "tx_dropped"))
         yield Drop(receiving, BACKLOG, min(dropped, backlog))
         yield Drop(receiving, NO_BUFFER, dropped - min(dropped, backlog))

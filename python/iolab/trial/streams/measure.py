@@ -4,6 +4,7 @@ It needs a lab that stands; it neither builds nor checks it. Its time comes from
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
@@ -31,12 +32,11 @@ from iolab.trial.failed import Failed
 from iolab.trial.in_effect import in_effect
 from iolab.trial.instruments.samplers import Kept
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
+from iolab.trial.measurement import Measured, Readings, TrialFailed, after_begin_ns
 from iolab.trial.packets.snapshots import places_on, wire_ends_on
 from iolab.trial.streams.connections import in_flight, other_congestion, unconnected
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.streams.disturbances import disturbances
-from iolab.trial.streams.evidence import StreamSeen
 from iolab.trial.streams.figures import flow_metrics, flow_names, numbered
 from iolab.trial.streams.iperf3 import Pair, client_argv, place_pairs, server_argv
 from iolab.trial.streams.iperf3_report import (
@@ -63,7 +63,27 @@ OFFER_SHORT_RATIO = 0.01
 """A sender more than this below the intended rate is worth a warning."""
 
 
-def measure_stream(site: Site, measure: Stream) -> Measured:
+@dataclass(frozen=True, slots=True)
+class StreamRead:
+    """What a trial read."""
+
+    observed: Observed
+    """What is known of the flows, before any counter over time."""
+    reports: Sequence[tuple[Report, Report]]
+    """Of the client and the server of each pair."""
+    ended: Sequence[ProcessEnded]
+    """The clients."""
+    served: Sequence[ProcessEnded]
+    """The servers."""
+    arrived: Sequence[Arrival]
+    """What the kernels counted of each flow."""
+    dropped: tuple[TrialWarning, ...]
+    """Readings of connections that an agent no longer had."""
+    in_effect: Mapping[str, Mapping[str, str]]
+    """Settings that were read back."""
+
+
+def measure_stream(site: Site, measure: Stream) -> StreamRead:
     """Measure once.
 
     Raises:
@@ -108,20 +128,36 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         alone=site.alone,
         ran={pair.tcp_port: (one.begin_ns, one.end_ns) for pair, one in zip(pairs, ended, strict=True)},
     )  # fmt: skip
-    arrived = _arrivals(measure, [flow for _, flow in flows], before, after)
+    return StreamRead(
+        observed, reports, ended, served, _arrivals(measure, [flow for _, flow in flows], before, after),
+        _dropped(connections),
+        {**dict(_flows_in_effect(observed)), **in_effect(site.topology, _readings_of(after))},
+    )  # fmt: skip
+
+
+def conclude_stream(read: StreamRead, readings: Readings) -> Measured:
+    """Conclude from the reports of both ends, and from the counters read meanwhile."""
+    observed, arrived = read.observed, read.arrived
+    measure, pairs, flows = observed.measure, observed.pairs, observed.flows
+    before, after = observed.counted.before, observed.counted.after
+    seen = observe(observed, readings)
     return Measured(
-        metrics=_metrics(measure, flows, arrived if site.alone else (), observed.connections, before, after),
+        metrics=_metrics(
+            measure, flows, arrived if observed.alone else (), observed.connections, before, after
+        ),
         warnings=(
             *_short_senders(measure, [flow for _, flow in flows]),
-            *other_congestion(measure, pairs, reports),
-            *disagreements(measure.protocol, arrived, alone=site.alone),
-            *_dropped(connections),
+            *other_congestion(measure, pairs, read.reports),
+            *disagreements(measure.protocol, arrived, alone=observed.alone),
+            *read.dropped,
+            *disturbances(seen),
         ),
-        measured_ns=span_ns,
-        commands=_commands(measure, pairs, ended, served),
-        raw=_raw(reports, before, after),
-        in_effect={**dict(_flows_in_effect(observed)), **in_effect(site.topology, _readings_of(after))},
-        conclude=lambda read: _conclude(observe(observed, read), _series(pairs, reports, ended, read)),
+        measured_ns=observed.span_ns,
+        commands=_commands(measure, pairs, read.ended, read.served),
+        raw=_raw(read.reports, before, after),
+        series=_series(pairs, read.reports, read.ended, readings),
+        verdict=judge(seen),
+        in_effect=read.in_effect,
     )
 
 
@@ -183,10 +219,6 @@ def _per_flow(carrying: Sequence[Sequence[Way]], ways: Iterable[Way]) -> tuple[t
     return tuple(tuple(next(left) for _ in own) for own in carrying)
 
 
-def _conclude(seen: StreamSeen, series: tuple[Series, ...]) -> Concluded:
-    return Concluded(judge(seen), disturbances(seen), series)
-
-
 def _series(
     pairs: Sequence[Pair],
     reports: Sequence[tuple[Report, Report]],
@@ -196,8 +228,7 @@ def _series(
     """Return the intervals of each flow, on the time of the counters of its client's kernel."""
     found: list[tuple[str, Report, Report, int]] = []
     for pair, (client, server), process in zip(pairs, reports, ended, strict=True):
-        own = readings.get(pair.client.kernel) or readings.get(HERE)
-        begin_ns = max(0, process.begin_ns - own[0].observations[0].begin_ns) if own else 0
+        begin_ns = after_begin_ns(readings, pair.client.kernel, process.begin_ns)
         ways = ((pair.client, pair.server, client, server), (pair.server, pair.client, server, client))
         for src, dst, sender, receiver in ways[: 2 if pair.bidir else 1]:
             found.append((f"{src.machine}->{dst.machine}", sender, receiver, begin_ns))

@@ -20,10 +20,10 @@ from iolab.messages.warnings import CountersMissing
 from iolab.results.metric import Metric, Metrics
 from iolab.results.verdict import Limit, Verdict
 from iolab.trial.failed import Failed
-from iolab.trial.instruments.instrument import Part, Seen, measure_beside
+from iolab.trial.instruments.instrument import Instrument, Part, Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Concluded, Measured, Readings
+from iolab.trial.measurement import Measured, Readings
 
 SECOND_NS = 1_000_000_000
 LAB = Lab(
@@ -31,6 +31,7 @@ LAB = Lab(
     {"lan": Link(ends=(PortRef("near.eth0"), PortRef("far.eth0")))},
     {},
 )
+Conclude = Callable[[Measured, Readings], Measured]
 
 
 def measured() -> Measured:
@@ -64,6 +65,11 @@ class Told:
         self._log.append(f"abandon {self._name}")
 
 
+def as_measured(evidence: Measured, _: Readings) -> Measured:
+    """Conclude nothing."""
+    return evidence
+
+
 def broken() -> Measured:
     """Fail as a measure does."""
     raise TrialFailed("nothing arrived")
@@ -72,11 +78,23 @@ def broken() -> Measured:
 def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
     """Metrics and warnings among the others, readings by the instrument's name."""
     log: list[str] = []
-    found = measure_beside({name: Told(name, log) for name in "ab"}, measured)
+    found = measure_beside({name: Told(name, log) for name in "ab"}, measured, as_measured)
     assert log == ["start a", "start b", "stop b", "stop a"]
     assert [metric.name for metric in found.metrics] == ["received_bps", "a_ratio", "b_ratio"]
     assert found.warnings == (CountersMissing(place="a"), CountersMissing(place="b"))
     assert found.raw == {"schema": 1, "instruments": {"a": {"read": "a"}, "b": {"read": "b"}}}
+
+
+def test_files_of_a_measure_are_kept_with_those_of_instruments() -> None:
+    """Each has its own name."""
+
+    class Writing(Told):
+        def stop(self) -> Seen:
+            return Seen(files={"a.bin": b"a"})
+
+    own = replace(measured(), files={"own.bin": b"own"})
+    found = measure_beside({"a": Writing("a", [])}, lambda: own, as_measured)
+    assert found.files == {"own.bin": b"own", "a.bin": b"a"}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +112,9 @@ def test_whatever_fails_every_instrument_that_began_is_ended(
     """The error is the first one; an instrument that could not start may have begun in part."""
     told: list[str] = []
     with pytest.raises(TrialFailed, match="broke" if fails else "nothing arrived"):
-        measure_beside({"a": Told("a", told), "b": Told("b", told, fails), "c": Told("c", told)}, measure)
+        measure_beside(
+            {"a": Told("a", told), "b": Told("b", told, fails), "c": Told("c", told)}, measure, as_measured
+        )
     assert told == log
 
 
@@ -111,14 +131,14 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
     log: list[str] = []
     both = {"a": Told("a", log), "wrong": Wrong("b", log)}
     with pytest.raises(Failed) as caught:
-        measure_beside(both, measured, packages={"wrong": "the package far 1.0"})
+        measure_beside(both, measured, as_measured, packages={"wrong": "the package far 1.0"})
     told = in_words(caught.value.failure)
     whose = "start of wrong from the package far 1.0"
     seen = r": ZeroDivisionError at test_instruments.py:\d+: of nothing; mend or update that package, or uninstall it"
     assert re.fullmatch(whose + seen, told)
     assert log == ["start a", "abandon a"]
     with pytest.raises(TrialFailed, match=r"figures-twice: .*a_ratio"):
-        measure_beside({"a": Told("a", log), "a#2": Told("a", log)}, measured)
+        measure_beside({"a": Told("a", log), "a#2": Told("a", log)}, measured, as_measured)
 
 
 def test_what_breaks_in_iolab_itself_is_called_a_defect_of_iolab() -> None:
@@ -131,13 +151,14 @@ def test_what_breaks_in_iolab_itself_is_called_a_defect_of_iolab() -> None:
     def breaks(*_: object) -> NoReturn:
         raise KeyError("far")
 
-    for instruments, measure, function in (
-        ({"wrong": Wrong("wrong", [])}, measured, "start of wrong"),
-        ({}, breaks, "measure of stream"),
-        ({}, lambda: replace(measured(), conclude=breaks), "conclude of stream"),
-    ):
+    cases: tuple[tuple[dict[str, Instrument], Callable[[], Measured], Conclude, str], ...] = (
+        ({"wrong": Wrong("wrong", [])}, measured, as_measured, "start of wrong"),
+        ({}, breaks, as_measured, "measure of stream"),
+        ({}, measured, breaks, "conclude of stream"),
+    )
+    for instruments, measure, conclude, function in cases:
         with pytest.raises(Failed) as caught:
-            measure_beside(instruments, measure, Part("stream"), packages={})
+            measure_beside(instruments, measure, conclude, Part("stream"), packages={})
         told = in_words(caught.value.failure)
         assert told.startswith(f"{function}: ")
         assert told.endswith("this is a defect of iolab, please report it")
@@ -151,7 +172,7 @@ def test_an_instrument_that_gives_something_else_is_named() -> None:
             return cast("Seen", "a text")
 
     with pytest.raises(Failed) as caught:
-        measure_beside({"b": Wrong("b", [])}, measured, packages={"b": "the package far 1.0"})
+        measure_beside({"b": Wrong("b", [])}, measured, as_measured, packages={"b": "the package far 1.0"})
     assert in_words(caught.value.failure).endswith(
         "it returned str, allowed is Seen; mend or update that package, or uninstall it"
     )
@@ -166,7 +187,7 @@ def test_an_error_of_another_packages_measure_fails_the_trial_in_words() -> None
         raise KeyError("far")
 
     with pytest.raises(Failed) as caught:
-        measure_beside({"a": Told("a", log)}, measure, Part("ping", "the package far 1.0"))
+        measure_beside({"a": Told("a", log)}, measure, as_measured, Part("ping", "the package far 1.0"))
     whose = "measure of ping from the package far 1.0"
     assert in_words(caught.value.failure).startswith(f"{whose}: KeyError at test_instruments.py:")
     assert log == ["start a", "abandon a"]
@@ -177,13 +198,14 @@ def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_
     agents = {"": Agent(FakeAgent()), "far": Agent(FakeAgent(), name="far")}
     told: list[Readings] = []
 
-    def conclude(readings: Readings) -> Concluded:
+    def conclude(evidence: Measured, readings: Readings) -> Measured:
         told.append(readings)
-        return Concluded(Verdict(Limit.RATE), (CountersMissing(place="a.eth0"),))
+        return replace(evidence, verdict=Verdict(Limit.RATE), warnings=(CountersMissing(place="a.eth0"),))
 
     found = measure_beside(
         {"samplers": Samplers(agents, {"": [None], "far": [None]}, make_topology(LAB), SECOND_NS)},
-        lambda: replace(measured(), conclude=conclude),
+        measured,
+        conclude,
     )
     assert [set(readings) for readings in told] == [{"", "far"}]
     assert found.verdict is not None
@@ -194,6 +216,7 @@ def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_
             measure_beside(
                 {"samplers": Samplers(agents, {"": [None], "far": [None]}, make_topology(LAB), SECOND_NS)},
                 broken,
+                as_measured,
             )
     for agent in agents.values():
         with pytest.raises(Exception, match="no series"):

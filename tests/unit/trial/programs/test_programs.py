@@ -16,7 +16,7 @@ from iolab.lab.topology import make_topology
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
-from iolab.trial.programs.measure import measure_command
+from iolab.trial.programs.measure import conclude_command, measure_command
 from iolab.trial.programs.words import addresses_of
 
 LAB = Lab(
@@ -38,7 +38,8 @@ def command(**keys: object) -> CommandMeasure:
 
 def measured(measure: CommandMeasure, agent: FakeAgent) -> Measured:
     """Measure once on three namespaces."""
-    return measure_command(Site(agent=Agent(agent), lab=LAB, topology=SITE_TOPOLOGY), measure)
+    site = Site(agent=Agent(agent), lab=LAB, topology=SITE_TOPOLOGY)
+    return conclude_command(measure_command(site, measure), {})
 
 
 def printing(**programs: Outcome) -> FakeAgent:
@@ -83,8 +84,7 @@ def test_figures_over_time_are_a_mean_and_a_series() -> None:
     metrics = {"rate": {"unit": "1/s", "pattern": r"rate (\S+)", "per_line": "500ms"}}
     seen = measured(command(metrics=metrics), printing(load=Outcome("rate 1\nrate 3\n")))
     assert seen.metrics["rate"].value == 2.0
-    assert seen.conclude is not None
-    (over_time,) = seen.conclude({}).series
+    (over_time,) = seen.series
     assert over_time.at_ns.tolist() == [500_000_000, 1_000_000_000]
     assert over_time.values.tolist() == [1.0, 3.0]
 

@@ -24,7 +24,7 @@ from iolab.trial.failed import Failed, failure_of
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, TrialFailed
 from iolab.trial.streams.iperf3 import place_pairs
-from iolab.trial.streams.measure import measure_stream
+from iolab.trial.streams.measure import conclude_stream, measure_stream
 
 DATA = Path(__file__).parent / "data"
 LAB = Lab(
@@ -42,7 +42,7 @@ def stream(**keys: object) -> Stream:
 
 def measured_by(agent: Agent, measure: Stream) -> Measured:
     """Measure on the lab of two namespaces."""
-    return measure_stream(Site(agent=agent, lab=LAB, topology=TOPOLOGY), measure)
+    return conclude_stream(measure_stream(Site(agent=agent, lab=LAB, topology=TOPOLOGY), measure), {})
 
 
 def recorded(argv: tuple[str, ...], _netns: str | None) -> Outcome:
@@ -214,7 +214,7 @@ def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() 
         measure_stream(Site(here, lab, topology, agents={"far": Agent(far, name="far")}), measure)
     again = Agent(FakeAgent(programs=recorded), name="far")
     site = Site(here, lab, topology, agents={"far": again})
-    assert measure_stream(site, measure).metrics["received_bps"].value > 1e9
+    assert conclude_stream(measure_stream(site, measure), {}).metrics["received_bps"].value > 1e9
 
 
 def test_a_client_is_not_waited_for_when_the_kernel_of_its_server_is_lost() -> None:
