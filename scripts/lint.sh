@@ -13,6 +13,7 @@ absent=()
 main() {
     check "mypy" .venv/bin/mypy --no-error-summary
     check_rust "cargo clippy" clippy cargo clippy -q --workspace --all-targets --locked -- -D warnings
+    check "cargo doc" env RUSTDOCFLAGS=-Dwarnings cargo doc -q --workspace --no-deps --locked
     check_rust "cargo fmt" rustfmt cargo fmt --all --check
     check "ruff check" .venv/bin/ruff check -q
     check "ruff format" .venv/bin/ruff format -q --check --diff

@@ -26,11 +26,11 @@ use crate::sync::lock;
 pub struct End {
     /// Exit status or signal.
     pub ending: Ending,
-    /// When the end was seen [ns].
+    /// When the end was seen (ns).
     pub end_ns: u64,
-    /// CPU time in user mode [ns].
+    /// CPU time in user mode (ns).
     pub cpu_user_ns: u64,
-    /// CPU time in the kernel [ns].
+    /// CPU time in the kernel (ns).
     pub cpu_system_ns: u64,
 }
 
@@ -76,7 +76,7 @@ enum Event {
 pub struct Child {
     /// The process.
     pub pid: u32,
-    /// When it was started [ns].
+    /// When it was started (ns).
     pub begin_ns: u64,
     handle: OwnedFd,
     seen: Mutex<Seen>,
@@ -153,7 +153,7 @@ impl Child {
         let mut seen = lock(&self.seen);
         while seen.end.is_none() {
             let left = deadline.checked_duration_since(Instant::now())?;
-            seen = self.changed.wait_timeout(seen, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            seen = self.changed.wait_timeout(seen, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
         }
         seen.end
     }
@@ -229,6 +229,7 @@ impl Child {
         ready.map(|(event, _)| event).collect()
     }
 
+    #[allow(clippy::large_stack_arrays)] // Its thread has a stack many times as large.
     fn take(&self, pipe: &mut Option<File>, stream: fn(&mut Seen) -> &mut (Capture, Search)) {
         let mut buffer = [0; 64 * 1024];
         let Some(file) = pipe else { return };

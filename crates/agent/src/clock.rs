@@ -2,7 +2,7 @@
 
 use nix::time::{clock_gettime, ClockId};
 
-/// Now [ns].
+/// Now (ns).
 pub fn now_ns() -> u64 {
     // The kernel has no way to refuse this clock; zero would be seen at once in every observation.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {

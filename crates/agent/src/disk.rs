@@ -17,7 +17,7 @@ pub const ARGUMENT: &str = "disk";
 /// What asks on the command line for a loop device on a file.
 pub const ATTACH: &str = "attach";
 
-/// The longest request that is read; iolab sends none as long [bytes].
+/// The longest request that is read; iolab sends none as long (bytes).
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Carries the request out.

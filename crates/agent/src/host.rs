@@ -185,7 +185,7 @@ impl Host {
     /// they are journalled, and lets none begin while it is held.
     pub fn may_undo(&self) -> Answer<RwLockWriteGuard<'_, ()>> {
         self.check_claim()?;
-        let guard = self.changing.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let guard = self.changing.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.check_not_ending()?;
         Ok(guard)
     }
@@ -221,7 +221,7 @@ impl Host {
     }
 
     fn begin_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
-        let guard = self.changing.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let guard = self.changing.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.check_not_ending()?;
         Ok(guard)
     }

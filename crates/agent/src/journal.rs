@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 pub struct Author {
     /// The agent's process.
     pub pid: u32,
-    /// When the kernel started it [clock ticks].
+    /// When the kernel started it (clock ticks).
     pub start_ticks: u64,
-    /// When it began to work [ns].
+    /// When it began to work (ns).
     pub started_ns: u64,
     /// The boot it lived in.
     pub boot_id: String,
@@ -69,7 +69,7 @@ pub struct Journal {
     path: PathBuf,
     file: Option<File>,
     size_bytes: u64,
-    /// Up to where the file has room on its disk. [bytes]
+    /// Up to where the file has room on its disk. (bytes)
     reserved_bytes: u64,
     last_sequence: u64,
     live: Vec<JournalEntry>,
@@ -232,9 +232,9 @@ fn encode(line: &Line) -> io::Result<String> {
 // Thousands of trials start and stop processes; a journal over this size with few live entries is mostly their history.
 const COMPACT_BYTES: u64 = 1 << 20;
 const COMPACT_ENTRIES: usize = 500;
-/// The longest line that says that a change is undone. [bytes]
+/// The longest line that says that a change is undone. (bytes)
 const UNDONE_BYTES: u64 = 32;
-/// Room is taken in pieces of this size. [bytes]
+/// Room is taken in pieces of this size. (bytes)
 const RESERVED_BYTES: u64 = 4096;
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub struct ProcessStat {
     pub ended: bool,
     /// Its group.
     pub group: u32,
-    /// When the kernel started it [clock ticks].
+    /// When the kernel started it (clock ticks).
     pub start_ticks: u64,
 }
 

@@ -26,7 +26,7 @@ pub fn is_bound(pid: u32, transport: Transport, port: u16) -> bool {
     !bound.is_empty() && (sockets_of(pid).is_ok_and(among) || group_sockets(pid).is_none_or(among))
 }
 
-/// The sockets that have `port` bound (and listen, for TCP) in the text of a socket table, as in proc_net_tcp.
+/// The sockets that have `port` bound (and listen, for TCP) in the text of a socket table, as in `proc_net_tcp`.
 fn bound_inodes(text: &str, transport: Transport, port: u16) -> Vec<u64> {
     let bound = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -26,7 +26,7 @@ pub fn verbs() -> [Verb; 3] {
     ]
 }
 
-/// Answer `relay.open`. Nothing is reported of the relay until [`begin`].
+/// Answer `relay.open`. Nothing is reported of the relay until [`Link::begin`].
 pub fn open(host: &Arc<Host>, params: &RelayOpen) -> Answer<RelayOpened> {
     check(params)?;
     // Not held: it may take long until the other side is there.

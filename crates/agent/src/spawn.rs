@@ -38,7 +38,7 @@ pub struct Program {
     pub cpus: Option<Vec<usize>>,
     /// Its standard input.
     pub stdin: String,
-    /// How much of each output is kept [bytes].
+    /// How much of each output is kept (bytes).
     pub capture_bytes: usize,
     /// A text to look for in its output.
     pub search: Option<String>,

@@ -70,7 +70,7 @@ pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
     Ok(ProcessStarted { pid, begin_ns, ready_ns, walls })
 }
 
-/// The process, its walls where it is confined, and when it was ready [ns].
+/// The process, its walls where it is confined, and when it was ready (ns).
 fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, Option<Walls>, u64)> {
     let program_name = params.argv.first().cloned().unwrap_or_default();
     let search = match &params.ready {
@@ -145,7 +145,7 @@ fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answ
 }
 
 enum NotReady {
-    /// It is ready, since that time [ns].
+    /// It is ready, since that time (ns).
     No(u64),
     Late,
     Ended,
@@ -197,15 +197,12 @@ fn tell_not_ready(
 pub fn wait(host: &Host, params: &ProcessWait) -> Answer<ProcessEnded> {
     let started = host.processes.find(&params.id)?;
     let limit = Duration::from_millis(params.timeout_ms).min(FOREVER);
-    match started.child.wait_for_end(Instant::now() + limit) {
-        Some(end) => collect(host, &params.id, &started, end),
-        None => {
-            let message = format!(
-                "waiting for process '{}': {} ms have passed; it goes on",
-                params.id, params.timeout_ms
-            );
-            Err(ErrorObject::deadline(message, params.timeout_ms))
-        }
+    if let Some(end) = started.child.wait_for_end(Instant::now() + limit) {
+        collect(host, &params.id, &started, end)
+    } else {
+        let message =
+            format!("waiting for process '{}': {} ms have passed; it goes on", params.id, params.timeout_ms);
+        Err(ErrorObject::deadline(message, params.timeout_ms))
     }
 }
 

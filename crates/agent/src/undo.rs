@@ -155,7 +155,7 @@ fn undo_process(pid: u32, start_ticks: u64, author: &Author) -> Result<(), Strin
         Some(_) => {}
         // Its members may have outlived it. The number is not given away while there are any, but may have been before.
         None => {
-            kill_remains(Remains { journal: &author.journal(), group: Some(pid), rootless: author.rootless })
+            kill_remains(Remains { journal: &author.journal(), group: Some(pid), rootless: author.rootless });
         }
     }
     let deadline = Instant::now() + KILL_LIMIT;

@@ -40,11 +40,11 @@ fn captured(file: &[u8]) -> Vec<(&[u8], usize)> {
 /// On the wire every frame begins at its byte, whenever the sender had a CPU: PAUSE frames of no time lie between them.
 #[test]
 fn gap_frames_space_frames_to_the_byte() {
+    const LINE_BPS: u64 = 100_000_000;
+    const FRAMES_PER_SECOND: u64 = 2_000;
     if !is_root("gap_frames_space_frames_to_the_byte") {
         return;
     }
-    const LINE_BPS: u64 = 100_000_000;
-    const FRAMES_PER_SECOND: u64 = 2_000;
     let state = state_folder();
     let mut lab = Lab::new(Agent::start(state.path()), "gaps", 2);
     let near = json!({"name": "near", "netns": lab.netns[0], "interface": "right", "path": "af_packet",

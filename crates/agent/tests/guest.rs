@@ -161,7 +161,7 @@ impl Guest {
     }
 
     fn shell(&mut self, script: &str) -> String {
-        let ran = self.call("command.run", json!({"argv": ["sh", "-c", script], "timeout_ms": 120000}));
+        let ran = self.call("command.run", json!({"argv": ["sh", "-c", script], "timeout_ms": 120_000}));
         ran["stdout"].as_str().unwrap().trim().to_owned()
     }
 

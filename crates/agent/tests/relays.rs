@@ -140,7 +140,7 @@ fn the_other_side_that_does_not_read_is_told_and_holds_nobody_up() {
     let reader = thread::spawn(move || {
         let mut text = Vec::new();
         let mut buffer = vec![0; 1 << 20];
-        while text.iter().filter(|&&byte| byte == b'\n').count() < 2 {
+        while text.split(|&byte| byte == b'\n').count() < 3 {
             let length = other.read(&mut buffer).unwrap();
             text.extend_from_slice(&buffer[..length]);
         }

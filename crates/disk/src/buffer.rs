@@ -1,11 +1,11 @@
-//! Memory that reads and writes use: aligned for O_DIRECT, filled with what a profile asks for.
+//! Memory that reads and writes use: aligned for `O_DIRECT`, filled with what a profile asks for.
 
 use crate::random::Random;
 use crate::request::Data;
 
 /// What every device's logical blocks divide, and every page.
 const ALIGNMENT: usize = 4096;
-/// Blocks of this size, or smaller ones of a smaller buffer, are never the same twice in incompressible data. [bytes]
+/// Blocks of this size, or smaller ones of a smaller buffer, are never the same twice in incompressible data. (bytes)
 const DISTINCT_BYTES: usize = 4096;
 
 /// A buffer.

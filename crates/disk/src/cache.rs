@@ -39,11 +39,11 @@ pub struct Residency {
     pub state: CacheState,
     /// Who said so: `cachestat`, `mincore`; empty where nobody could.
     pub how: &'static str,
-    /// In the cache. [bytes]
+    /// In the cache. (bytes)
     pub resident_bytes: u64,
-    /// Of it, what the disk does not have yet. None: the kernel does not say. [bytes]
+    /// Of it, what the disk does not have yet. None: the kernel does not say. (bytes)
     pub dirty_bytes: Option<u64>,
-    /// Of the file or device. [bytes]
+    /// Of the file or device. (bytes)
     pub of_bytes: u64,
 }
 
@@ -154,7 +154,7 @@ fn look(file: &File, of_bytes: u64) -> (&'static str, Option<Cached>) {
     }
 }
 
-/// The size of a file or block device. [bytes]
+/// The size of a file or block device. (bytes)
 pub fn length(file: &File) -> io::Result<u64> {
     use std::io::{Seek, SeekFrom};
     let mut other = file;

@@ -20,7 +20,7 @@ pub fn check(asked: &Claim) -> Result<(), DiskError> {
     take(asked).map(drop)
 }
 
-/// Opens a device for writing, alone (O_EXCL) and past the page cache.
+/// Opens a device for writing, alone (`O_EXCL`) and past the page cache.
 ///
 /// # Errors
 /// The first reason not to.

@@ -16,11 +16,11 @@ use crate::request::{Cache, Data, Hdparm, Timing};
 use crate::Clock;
 
 const BLOCK: usize = 2 << 20;
-/// The same, among sizes of files. [bytes]
+/// The same, among sizes of files. (bytes)
 const BLOCK_BYTES: u64 = BLOCK as u64;
 const BUFFERED_NS: u64 = 3_000_000_000;
 const CACHED_NS: u64 = 2_000_000_000;
-/// hdparm looks at one byte of each of them, so that what was read has really come. [bytes]
+/// hdparm looks at one byte of each of them, so that what was read has really come. (bytes)
 const TOUCHED_BYTES: usize = 512;
 
 /// Runs it.

@@ -32,7 +32,7 @@ pub use request::{
     Verify,
 };
 
-/// A clock that only goes forward. [ns]
+/// A clock that only goes forward. (ns)
 pub type Clock<'a> = &'a (dyn Fn() -> u64 + Sync);
 
 /// Carries a request out. `tell` gets, while stamps are written, a line for each flush that the kernel acknowledged.

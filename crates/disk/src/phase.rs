@@ -12,11 +12,11 @@ use crate::Clock;
 /// What a phase moved.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moved {
-    /// [bytes]
+    /// (bytes)
     pub bytes: u64,
     /// Reads, writes, seeks or files.
     pub operations: u64,
-    /// The slowest of them, where each was timed. [ns]
+    /// The slowest of them, where each was timed. (ns)
     pub slowest_ns: Option<u64>,
 }
 

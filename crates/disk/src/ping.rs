@@ -1,5 +1,5 @@
 //! Whether the server behind a disk still answers: the state of its process, or a new connection that asks what its protocol
-//! asks first (iSCSI: RFC 7143 login; NVMe/TCP: ICReq of the TCP transport specification; NBD: the handshake of its protocol
+//! asks first (iSCSI: RFC 7143 login; NVMe/TCP: `ICReq` of the TCP transport specification; NBD: the handshake of its protocol
 //! document; QMP: the greeting). Nothing of the disk is read or written, and no session of its own is disturbed.
 
 use std::fs;
@@ -125,7 +125,7 @@ fn login() -> Vec<u8> {
     [header.to_vec(), text].concat()
 }
 
-/// ICReq: version 1.0, no digests, 128 bytes.
+/// `ICReq`: version 1.0, no digests, 128 bytes.
 fn connection_request() -> Vec<u8> {
     let mut request = vec![0_u8; 128];
     request[2] = 128;
@@ -220,7 +220,7 @@ mod tests {
                 .args([name.to_owned(), child.id().to_string()])
                 .status()
                 .unwrap()
-                .success())
+                .success());
         };
         becomes(&peer, Condition::Answers);
         let Peer::Process { pid_file, .. } = &peer else { unreachable!() };

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed: SplitMix64 (Steele, Lea, Flood 2014).
+//! Numbers that look random and are the same for the same seed: `SplitMix64` (Steele, Lea, Flood 2014).
 
 /// A source of numbers.
 #[derive(Debug, Clone)]

@@ -26,21 +26,21 @@ pub struct Report {
 pub struct Phase {
     /// What was done: `write`, `seeks`.
     pub name: &'static str,
-    /// Of one read or write; 0: no data was moved. [bytes]
+    /// Of one read or write; 0: no data was moved. (bytes)
     pub block_bytes: u64,
-    /// Moved, each counted once as the program's definition counts it. [bytes]
+    /// Moved, each counted once as the program's definition counts it. (bytes)
     pub bytes: u64,
     /// Reads, writes, seeks or files.
     pub operations: u64,
-    /// When it began, by the clock of this kernel. [ns]
+    /// When it began, by the clock of this kernel. (ns)
     pub begin_ns: u64,
-    /// What the program's definition takes for its time. [ns]
+    /// What the program's definition takes for its time. (ns)
     pub duration_ns: u64,
     /// Of it.
     pub steps: Steps,
-    /// The operation that took longest, where each was timed. [ns]
+    /// The operation that took longest, where each was timed. (ns)
     pub slowest_ns: Option<u64>,
-    /// Used by this process. [ns]
+    /// Used by this process. (ns)
     pub cpu_ns: u64,
     /// What this process moved from and to storage, where the kernel counts it.
     pub io: Option<ProcessIo>,
@@ -51,22 +51,22 @@ pub struct Phase {
 /// Where the time of a phase went; what is left out of them is the rest of `duration_ns`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Steps {
-    /// Opening the file. [ns]
+    /// Opening the file. (ns)
     pub open_ns: u64,
-    /// Reading or writing. [ns]
+    /// Reading or writing. (ns)
     pub transfer_ns: u64,
-    /// fsync. [ns]
+    /// fsync. (ns)
     pub flush_ns: u64,
-    /// Closing. [ns]
+    /// Closing. (ns)
     pub close_ns: u64,
 }
 
 /// Counters of /proc/self/io over a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ProcessIo {
-    /// Fetched from storage. [bytes]
+    /// Fetched from storage. (bytes)
     pub read_bytes: u64,
-    /// Made dirty in the page cache, or sent to storage past it. [bytes]
+    /// Made dirty in the page cache, or sent to storage past it. (bytes)
     pub written_bytes: u64,
 }
 

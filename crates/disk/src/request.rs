@@ -63,9 +63,9 @@ pub enum Cache {
 pub struct Thput {
     /// Where its file is made.
     pub folder: PathBuf,
-    /// Of the file. [bytes]
+    /// Of the file. (bytes)
     pub size_bytes: u64,
-    /// One pass for each. [bytes]
+    /// One pass for each. (bytes)
     #[serde(default = "thput_buffers")]
     pub buffers_bytes: Vec<u64>,
     /// What is written.
@@ -77,7 +77,7 @@ pub struct Thput {
     /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
-    /// Past the page cache (O_DIRECT).
+    /// Past the page cache (`O_DIRECT`).
     #[serde(default)]
     pub direct: bool,
 }
@@ -104,7 +104,7 @@ pub enum Edition {
 pub struct Bonnie {
     /// Where its files are made.
     pub folder: PathBuf,
-    /// Of the large file. [bytes]
+    /// Of the large file. (bytes)
     pub size_bytes: u64,
     /// Whose definitions.
     pub edition: Edition,
@@ -123,7 +123,7 @@ pub struct Bonnie {
     /// Of where the seeks go.
     #[serde(default)]
     pub seed: u64,
-    /// Between opening the file for the seeks and the first of them. [ms]
+    /// Between opening the file for the seeks and the first of them. (ms)
     #[serde(default = "bonnie_rest_ms")]
     pub rest_ms: u64,
 }
@@ -163,7 +163,7 @@ pub struct Hdparm {
     /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
-    /// Past the page cache (O_DIRECT).
+    /// Past the page cache (`O_DIRECT`).
     #[serde(default)]
     pub direct: bool,
 }
@@ -209,7 +209,7 @@ pub struct Stamp {
     pub target: Target,
     /// Which run's they are.
     pub run: u64,
-    /// Of one block. [bytes]
+    /// Of one block. (bytes)
     pub block_bytes: u64,
     /// Blocks of one pass over the target.
     pub blocks: u64,
@@ -249,7 +249,7 @@ pub struct Cool {
 pub struct Ping {
     /// Who is asked.
     pub peer: Peer,
-    /// How long an answer may take. [ms]
+    /// How long an answer may take. (ms)
     pub timeout_ms: u64,
 }
 

@@ -22,7 +22,7 @@ use crate::request::{Cache, Data, Stamp, Target, Verify};
 use crate::Clock;
 
 const MAGIC: &[u8; 8] = b"iolabstp";
-/// Magic, run, block, batch and check sum, 8 bytes each. [bytes]
+/// Magic, run, block, batch and check sum, 8 bytes each. (bytes)
 const STAMP_BYTES: usize = 40;
 /// Bad blocks that are named.
 const MOST_NAMED: usize = 16;

@@ -143,7 +143,7 @@ fn sender(flows: u32, order: Order) -> (FrameTemplate, Generator) {
     (FrameTemplate::new(&config).expect("a template"), generator)
 }
 
-/// Print the time per frame of the fastest round [ns].
+/// Print the time per frame of the fastest round (ns).
 fn report(what: &str, round: impl Fn() -> Duration) {
     let fastest = (0..ROUNDS).map(|_| round()).min().expect("a round");
     let picoseconds = fastest.as_nanos() * 1000 / u128::from(FRAMES);

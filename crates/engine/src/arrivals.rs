@@ -19,7 +19,7 @@ pub struct Arrivals {
 pub struct ArrivalsReport {
     /// Frames that arrived in each part of the trial; empty where that was not asked for.
     pub frames: Box<[u64]>,
-    /// The least latency of those [ns]; none where none arrived.
+    /// The least latency of those (ns); none where none arrived.
     pub least_latency_ns: Box<[Option<u64>]>,
     /// Frames that arrived when the trial's time was over.
     pub after_end_frames: u64,

@@ -22,9 +22,9 @@ pub enum EngineError {
          lower the rate or declare a faster line"
     )]
     AboveLine {
-        /// The rate asked for, on layer 1 [bit/s].
+        /// The rate asked for, on layer 1 (bit/s).
         seen_bps: u64,
-        /// The line's rate [bit/s].
+        /// The line's rate (bit/s).
         line_bps: u64,
     },
     /// A longest burst outside 1 to 64.
@@ -61,7 +61,7 @@ pub enum EngineError {
     /// A window that is no power of two from 64 to 2^24 frames.
     #[error("window of {seen} frames asked for; choose a power of two from 64 to 16777216")]
     Window {
-        /// The length asked for [frames].
+        /// The length asked for (frames).
         seen: u32,
     },
     /// More memory than the receiver may take.
@@ -72,11 +72,11 @@ pub enum EngineError {
     Memory {
         /// The number of flows.
         flows: u32,
-        /// The window of each [frames].
+        /// The window of each (frames).
         window_frames: u32,
-        /// What they need [bytes].
+        /// What they need (bytes).
         needed_bytes: u64,
-        /// What they may take [bytes].
+        /// What they may take (bytes).
         limit_bytes: u64,
     },
     /// Counts of another number of flows than the receiver's.

@@ -55,7 +55,7 @@ impl GapFrames {
     }
 }
 
-/// What the shortest gap frame takes of the line [bytes].
+/// What the shortest gap frame takes of the line (bytes).
 fn shortest() -> u64 {
     u64::from(SMALLEST_FRAME_BYTES) + u64::from(LINE_OVERHEAD_BYTES)
 }

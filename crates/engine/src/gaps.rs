@@ -6,7 +6,7 @@
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
-/// The most that one log keeps: 8 MiB [bursts].
+/// The most that one log keeps: 8 MiB (bursts).
 const MOST_BURSTS: u64 = 1 << 19;
 /// What is kept or left out as a whole.
 const WINDOW: Nanos = Nanos::from_millis(1);
@@ -40,7 +40,7 @@ impl Departures {
         }
     }
 
-    /// The time between one frame and the next of all senders together [ns]; 0 between those that left together. A gap that
+    /// The time between one frame and the next of all senders together (ns); 0 between those that left together. A gap that
     /// reaches into a window that was left out is not counted.
     pub fn gaps(logs: &[&Self]) -> Histogram {
         let mut gaps = Histogram::new();

@@ -65,7 +65,7 @@ impl Generator {
         })
     }
 
-    /// The frames of a recording in the order of `schedule`; with the times at which they were recorded [ns], if these are
+    /// The frames of a recording in the order of `schedule`; with the times at which they were recorded (ns), if these are
     /// given, stretched to the rate of `config`.
     pub fn recorded(
         config: &PacerConfig,

@@ -3,7 +3,7 @@
 /// What the state of a sequence grows by for each number (Steele, Lea and Flood, OOPSLA 2014).
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A SplitMix64 sequence (Steele, Lea and Flood, OOPSLA 2014): one add and a few multiplications a number.
+/// A `SplitMix64` sequence (Steele, Lea and Flood, OOPSLA 2014): one add and a few multiplications a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Random(u64);
 
@@ -33,7 +33,7 @@ impl Random {
 }
 
 /// Numbers that depend on their place alone, and not on what was drawn before: a counter-based generator (Salmon, Moraes, Dror and
-/// Shaw, SC 2011) that mixes key and counter as SplitMix64 does. Each of its lanes is a sequence of its own.
+/// Shaw, SC 2011) that mixes key and counter as `SplitMix64` does. Each of its lanes is a sequence of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draws {
     keys: [u64; Self::LANES],
@@ -65,7 +65,7 @@ pub const fn below(drawn: u64, limit: u32) -> u32 {
     (product >> 64) as u32
 }
 
-/// The finalizer of SplitMix64.
+/// The finalizer of `SplitMix64`.
 #[inline]
 const fn mix(state: u64) -> u64 {
     let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

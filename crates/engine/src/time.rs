@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A time on the caller's monotonic clock, or the span between two of them [ns].
+/// A time on the caller's monotonic clock, or the span between two of them (ns).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);

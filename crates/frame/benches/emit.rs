@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-/// Print the time per call of the fastest round [ns].
+/// Print the time per call of the fastest round (ns).
 fn report(what: &str, mut frame: impl FnMut(u64)) {
     let round = |frame: &mut dyn FnMut(u64)| {
         let begin = Instant::now();

@@ -12,9 +12,9 @@ pub enum WireError {
     Short {
         /// The header being read or written.
         header: &'static str,
-        /// What it takes [bytes].
+        /// What it takes (bytes).
         needed_bytes: usize,
-        /// What was there [bytes].
+        /// What was there (bytes).
         seen_bytes: usize,
     },
     /// A field holds a value that the header does not allow.
@@ -39,7 +39,7 @@ pub enum WireError {
     /// The frame carries something else than UDP, TCP or an echo over IPv4 or IPv6.
     #[error("{layer}: {seen:#x} is not UDP, TCP or an echo over IPv4 or IPv6")]
     Other {
-        /// Where the foreign number was seen: an EtherType, a protocol number or a type of ICMP.
+        /// Where the foreign number was seen: an `EtherType`, a protocol number or a type of ICMP.
         layer: &'static str,
         /// The number.
         seen: u16,
@@ -71,7 +71,7 @@ pub enum RecordingError {
     Length {
         /// Its number, from 0 on.
         frame: usize,
-        /// Its length, without FCS [bytes].
+        /// Its length, without FCS (bytes).
         seen_bytes: usize,
     },
     /// A frame that came before the one before it.
@@ -109,11 +109,11 @@ pub enum TemplateError {
          choose a size in that range"
     )]
     FrameSize {
-        /// The size asked for, with FCS [bytes].
+        /// The size asked for, with FCS (bytes).
         seen_bytes: u16,
-        /// The smallest size there is [bytes].
+        /// The smallest size there is (bytes).
         smallest_bytes: u16,
-        /// The largest size there is [bytes].
+        /// The largest size there is (bytes).
         largest_bytes: u16,
     },
     /// The headers, and the stamp where it must be there, do not fit in the frame.
@@ -122,11 +122,11 @@ pub enum TemplateError {
          the smallest size with these headers is {smallest_bytes} B"
     )]
     NoRoom {
-        /// The size asked for, with FCS [bytes].
+        /// The size asked for, with FCS (bytes).
         seen_bytes: u16,
         /// The headers, in words.
         headers: String,
-        /// The smallest size that holds what must be there, with FCS [bytes].
+        /// The smallest size that holds what must be there, with FCS (bytes).
         smallest_bytes: u16,
     },
     /// A VXLAN segment above 24 bits.

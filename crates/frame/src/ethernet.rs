@@ -95,7 +95,7 @@ impl<'a> EthernetView<'a> {
         MacAddress([b[6], b[7], b[8], b[9], b[10], b[11]])
     }
 
-    /// The EtherType; below 0x0600 it is the length of an IEEE 802.3 frame.
+    /// The `EtherType`; below 0x0600 it is the length of an IEEE 802.3 frame.
     #[inline]
     pub const fn ether_type(&self) -> EtherType {
         EtherType(u16::from_be_bytes([self.0[12], self.0[13]]))
@@ -120,7 +120,7 @@ pub struct EthernetRepr {
 }
 
 impl EthernetRepr {
-    /// The length of the header [bytes].
+    /// The length of the header (bytes).
     pub const BYTES: usize = 14;
 
     /// The meaning of `view`; frames from a group address and frames with a length for a type are refused.
@@ -144,7 +144,7 @@ impl EthernetRepr {
         Ok(repr)
     }
 
-    /// Write the header to the start of `buffer`; returns its length [bytes].
+    /// Write the header to the start of `buffer`; returns its length (bytes).
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         header[..6].copy_from_slice(&self.destination.0);

@@ -13,7 +13,7 @@ use crate::template::TemplateConfig;
 use crate::udp::{Pseudo, UdpRepr};
 use crate::vlan::VlanRepr;
 
-/// Ethernet, two tags, IPv6, UDP, VXLAN, Ethernet, IPv6, TCP and stamp: the most that is patched [bytes].
+/// Ethernet, two tags, IPv6, UDP, VXLAN, Ethernet, IPv6, TCP and stamp: the most that is patched (bytes).
 const LONGEST_HEAD_BYTES: usize = 14 + 8 + 40 + 8 + 8 + 14 + 40 + 20 + STAMP_BYTES;
 /// Ports that tell the flows of a VXLAN tunnel apart (RFC 7348 wants 49152 to 65535).
 const FIRST_VXLAN_SOURCE: u16 = 0xc000;
@@ -21,7 +21,7 @@ const FIRST_VXLAN_SOURCE: u16 = 0xc000;
 const TCP_LENGTH_AND_FLAGS: [u8; 2] = [5 << 4, 0x10];
 const ECHO_REQUEST: [u8; 2] = [8, 128]; // over IPv4, over IPv6
 
-/// Where the parts of a frame begin [bytes].
+/// Where the parts of a frame begin (bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// The IP header of the tunnel, where there is one.

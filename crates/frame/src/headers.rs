@@ -12,7 +12,7 @@ use crate::udp::UdpRepr;
 pub(crate) const VXLAN_PORT: u16 = 4789;
 /// The protocol number of GRE (RFC 2784).
 pub(crate) const GRE: u8 = 47;
-/// VXLAN's header, and GRE's without options [bytes].
+/// VXLAN's header, and GRE's without options (bytes).
 pub(crate) const VXLAN_BYTES: usize = 8;
 pub(crate) const GRE_BYTES: usize = 4;
 
@@ -25,12 +25,12 @@ pub enum Transport {
     /// TCP: segments of a connection that stands (ACK). Their sequence number stays the same, so that no receive offload puts
     /// several frames together.
     Tcp,
-    /// Echo requests of ICMP or ICMPv6: the flow's source port is the identifier, the frame's number the sequence number.
+    /// Echo requests of ICMP or `ICMPv6`: the flow's source port is the identifier, the frame's number the sequence number.
     Icmp,
 }
 
 impl Transport {
-    /// The length of its header [bytes].
+    /// The length of its header (bytes).
     #[inline]
     pub const fn header_bytes(self) -> usize {
         match self {
@@ -39,7 +39,7 @@ impl Transport {
         }
     }
 
-    /// Where its checksum is in it [bytes].
+    /// Where its checksum is in it (bytes).
     pub(crate) const fn checksum_offset(self) -> usize {
         match self {
             Self::Udp => 6,
@@ -123,7 +123,7 @@ impl Tunnel {
         Self { ends, ..self }
     }
 
-    /// Everything from the tunnel's IP header to the packet inside [bytes].
+    /// Everything from the tunnel's IP header to the packet inside (bytes).
     pub(crate) const fn bytes(&self) -> usize {
         let around = match self.kind {
             TunnelKind::Vxlan { .. } => UdpRepr::BYTES + VXLAN_BYTES + EthernetRepr::BYTES,
@@ -170,7 +170,7 @@ impl Payload {
     }
 }
 
-/// Number `word` of the sequence of `seed` (SplitMix64).
+/// Number `word` of the sequence of `seed` (`SplitMix64`).
 const fn mixed(seed: u64, word: u64) -> u64 {
     let state = seed.wrapping_add(word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -32,7 +32,7 @@ pub fn is_ecn_capable(frame: &[u8]) -> bool {
     })
 }
 
-/// Whether a frame only keeps the tables of neighbours: ARP, or ICMPv6 of neighbour discovery (RFC 4861) and of multicast
+/// Whether a frame only keeps the tables of neighbours: ARP, or `ICMPv6` of neighbour discovery (RFC 4861) and of multicast
 /// listeners (RFC 3810), which each interface sends by itself.
 pub fn is_about_neighbours(frame: &[u8]) -> bool {
     let Some((kind, begin)) = ether_type(frame) else { return false };
@@ -81,7 +81,7 @@ mod tests {
         frame
     }
 
-    /// A frame of IPv6 with ICMPv6 of this type, behind hop-by-hop options where `options` says so.
+    /// A frame of IPv6 with `ICMPv6` of this type, behind hop-by-hop options where `options` says so.
     fn icmpv6(tags: usize, kind: u8, options: bool) -> Vec<u8> {
         let mut frame = vec![2; 12];
         (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 5]));

@@ -25,7 +25,7 @@ impl<'a> Ipv4View<'a> {
         self.0[0] >> 4
     }
 
-    /// The length of the header with its options, as it says itself [bytes].
+    /// The length of the header with its options, as it says itself (bytes).
     #[inline]
     pub const fn header_bytes(&self) -> usize {
         (self.0[0] & 0x0f) as usize * 4
@@ -36,7 +36,7 @@ impl<'a> Ipv4View<'a> {
         self.0[1]
     }
 
-    /// The length of the packet, as it says itself [bytes].
+    /// The length of the packet, as it says itself (bytes).
     #[inline]
     pub const fn total_bytes(&self) -> usize {
         u16::from_be_bytes([self.0[2], self.0[3]]) as usize
@@ -58,7 +58,7 @@ impl<'a> Ipv4View<'a> {
         u16::from_be_bytes([self.0[6], self.0[7]]) & 0x3fff != 0
     }
 
-    /// The time to live [hops].
+    /// The time to live (hops).
     pub const fn ttl(&self) -> u8 {
         self.0[8]
     }
@@ -136,14 +136,14 @@ pub struct Ipv4Repr {
     pub identification: u16,
     /// Whether routers may not fragment it.
     pub dont_fragment: bool,
-    /// The time to live [hops].
+    /// The time to live (hops).
     pub ttl: u8,
-    /// The length of what follows, at most 65515 [bytes].
+    /// The length of what follows, at most 65515 (bytes).
     pub payload_bytes: u16,
 }
 
 impl Ipv4Repr {
-    /// The length of the header without options [bytes].
+    /// The length of the header without options (bytes).
     pub const BYTES: usize = 20;
 
     /// The meaning of `view`: version, lengths and checksum are right, and it is no fragment.
@@ -161,7 +161,7 @@ impl Ipv4Repr {
         })
     }
 
-    /// Write the header with its checksum to the start of `buffer`; returns its length [bytes].
+    /// Write the header with its checksum to the start of `buffer`; returns its length (bytes).
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         let total = self.payload_bytes.checked_add(20).ok_or_else(|| WireError::Field {

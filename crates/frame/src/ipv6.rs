@@ -34,7 +34,7 @@ impl<'a> Ipv6View<'a> {
         u32::from_be_bytes([0, self.0[1] & 0x0f, self.0[2], self.0[3]])
     }
 
-    /// The length of what follows the header, as it says itself [bytes].
+    /// The length of what follows the header, as it says itself (bytes).
     #[inline]
     pub const fn payload_bytes(&self) -> usize {
         u16::from_be_bytes([self.0[4], self.0[5]]) as usize
@@ -46,7 +46,7 @@ impl<'a> Ipv6View<'a> {
         self.0[6]
     }
 
-    /// The hop limit [hops].
+    /// The hop limit (hops).
     pub const fn hop_limit(&self) -> u8 {
         self.0[7]
     }
@@ -104,14 +104,14 @@ pub struct Ipv6Repr {
     pub traffic_class: u8,
     /// The flow label, 20 bits.
     pub flow_label: u32,
-    /// The hop limit [hops].
+    /// The hop limit (hops).
     pub hop_limit: u8,
-    /// The length of what follows [bytes].
+    /// The length of what follows (bytes).
     pub payload_bytes: u16,
 }
 
 impl Ipv6Repr {
-    /// The length of the header [bytes].
+    /// The length of the header (bytes).
     pub const BYTES: usize = 40;
 
     /// The meaning of `view`: the version and the length are right.
@@ -128,7 +128,7 @@ impl Ipv6Repr {
         })
     }
 
-    /// Write the header to the start of `buffer`; returns its length [bytes].
+    /// Write the header to the start of `buffer`; returns its length (bytes).
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         if self.flow_label > 0xf_ffff {

@@ -37,9 +37,9 @@ pub struct Located<'a> {
     pub vlan_tags: usize,
     /// The version of the packet.
     pub version: IpVersion,
-    /// The offset of its IP header in the frame [bytes].
+    /// The offset of its IP header in the frame (bytes).
     pub ip_offset: usize,
-    /// The offset of the payload in the frame [bytes].
+    /// The offset of the payload in the frame (bytes).
     pub payload_offset: usize,
     /// What carries the payload.
     pub transport: Transport,
@@ -146,7 +146,7 @@ fn packet(
     Ok(Located { vlan_tags, version, ip_offset, payload_offset, transport, segment, pseudo, header_bytes })
 }
 
-/// Where the IP headers of a frame begin, outer ones first, as far as they can be followed [bytes].
+/// Where the IP headers of a frame begin, outer ones first, as far as they can be followed (bytes).
 pub(crate) fn ip_packets(frame: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     follow(frame, 0, &mut found);

@@ -18,7 +18,7 @@ use crate::udp::written;
 
 /// More frames are refused.
 pub const MOST_RECORDED_FRAMES: usize = 1_000_000;
-/// Before each frame of a recording as it comes: its time and its length [bytes].
+/// Before each frame of a recording as it comes: its time and its length (bytes).
 const ENTRY_BYTES: usize = 10;
 
 /// One frame, ready to be sent.
@@ -26,7 +26,7 @@ const ENTRY_BYTES: usize = 10;
 struct Frame {
     begin: u32,
     length: u16,
-    /// Where the stamp and the checksum over it are, from the frame's beginning on; 0: it has none [bytes].
+    /// Where the stamp and the checksum over it are, from the frame's beginning on; 0: it has none (bytes).
     stamp: u16,
     checksum: u16,
     /// Of what the checksum covers beside the stamp.
@@ -47,7 +47,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Read frames as they come from the controller: of each its time from the first on [8 bytes, ns], its length without FCS
+    /// Read frames as they come from the controller: of each its time from the first on (8 bytes, ns), its length without FCS
     /// [2 bytes], both with the lowest byte first, and its bytes.
     pub fn new(bytes: Box<[u8]>) -> Result<Self, RecordingError> {
         let mut bytes = bytes;
@@ -96,7 +96,7 @@ impl Recording {
         })
     }
 
-    /// When each frame was recorded, from the first on [ns].
+    /// When each frame was recorded, from the first on (ns).
     pub fn times_ns(&self) -> &[u64] {
         &self.times_ns
     }
@@ -116,12 +116,12 @@ impl Recording {
         self.unstamped_frames
     }
 
-    /// The length of a frame without FCS [bytes]; none where there is no such frame.
+    /// The length of a frame without FCS (bytes); none where there is no such frame.
     pub fn memory_bytes(&self, index: usize) -> Option<usize> {
         self.frames.get(index).map(|frame| usize::from(frame.length))
     }
 
-    /// The length of the longest frame without FCS [bytes].
+    /// The length of the longest frame without FCS (bytes).
     pub fn largest_bytes(&self) -> usize {
         self.frames.iter().map(|frame| usize::from(frame.length)).max().unwrap_or(0)
     }
@@ -142,7 +142,7 @@ pub struct Replay {
 
 impl Replay {
     /// Write frame `index` of the recording, the frame number `sequence` of its flow, to the start of `buffer`; returns its
-    /// length without FCS [bytes].
+    /// length without FCS (bytes).
     pub fn emit(
         &self,
         index: usize,

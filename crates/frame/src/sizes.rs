@@ -2,13 +2,13 @@
 
 use crate::error::TemplateError;
 
-/// The frame check sequence, which interfaces add and take off [bytes].
+/// The frame check sequence, which interfaces add and take off (bytes).
 pub const FCS_BYTES: u16 = 4;
-/// Preamble with start delimiter (8) and the smallest gap between frames (12) on the line [bytes].
+/// Preamble with start delimiter (8) and the smallest gap between frames (12) on the line (bytes).
 pub const LINE_OVERHEAD_BYTES: u16 = 20;
-/// The smallest frame size, with FCS (IEEE 802.3) [bytes].
+/// The smallest frame size, with FCS (IEEE 802.3) (bytes).
 pub const SMALLEST_FRAME_BYTES: u16 = 64;
-/// The largest frame size, with FCS: the common limit of jumbo frames [bytes].
+/// The largest frame size, with FCS: the common limit of jumbo frames (bytes).
 pub const LARGEST_FRAME_BYTES: u16 = 9216;
 
 const LONGEST_PATTERN: u32 = 4096;
@@ -17,7 +17,7 @@ const MOST_SIZES: usize = 64;
 /// One size and how often it comes in a mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeShare {
-    /// The frame size with FCS [bytes].
+    /// The frame size with FCS (bytes).
     pub frame_bytes: u16,
     /// How many frames of this size come in one round of the mix.
     pub weight: u16,
@@ -28,7 +28,7 @@ pub struct SizeShare {
 pub struct SizeMix(Box<[SizeShare]>);
 
 impl SizeMix {
-    /// Frames of one size [bytes with FCS].
+    /// Frames of one size (bytes with FCS).
     pub fn single(frame_bytes: u16) -> Result<Self, TemplateError> {
         Self::new(&[SizeShare { frame_bytes, weight: 1 }])
     }
@@ -70,7 +70,7 @@ impl SizeMix {
         &self.0
     }
 
-    /// The largest size [bytes with FCS].
+    /// The largest size (bytes with FCS).
     pub fn largest_bytes(&self) -> u16 {
         self.0.iter().map(|share| share.frame_bytes).max().unwrap_or(0)
     }

@@ -20,9 +20,9 @@ use crate::crc::{after_zeros, share, step};
 use crate::error::WireError;
 use crate::length::room;
 
-/// The length of a stamp [bytes].
+/// The length of a stamp (bytes).
 pub const STAMP_BYTES: usize = 18;
-/// After this time the sending time in a stamp starts from 0 [ns].
+/// After this time the sending time in a stamp starts from 0 (ns).
 pub const TX_TIME_WRAP_NS: u64 = 1 << 40;
 
 const MAGIC: [u8; 4] = *b"iolb";
@@ -43,7 +43,7 @@ pub struct Stamp {
     pub flow: u32,
     /// The frame's number within its flow; the low 36 bits are sent.
     pub sequence: u64,
-    /// When the frame was sent, on the sender's monotonic clock; the low 40 bits are sent [ns].
+    /// When the frame was sent, on the sender's monotonic clock; the low 40 bits are sent (ns).
     pub tx_time_ns: u64,
 }
 
@@ -69,7 +69,7 @@ impl Stamp {
         })
     }
 
-    /// Write the stamp to the start of `payload`; returns its length [bytes].
+    /// Write the stamp to the start of `payload`; returns its length (bytes).
     pub fn emit(self, payload: &mut [u8]) -> Result<usize, WireError> {
         *room("stamp", payload)? = self.to_bytes();
         Ok(STAMP_BYTES)
@@ -132,7 +132,7 @@ impl StampWords {
     }
 }
 
-/// The time from a stamp's `tx_time_ns` (its low 40 bits) to `rx_time_ns` on the same clock [ns].
+/// The time from a stamp's `tx_time_ns` (its low 40 bits) to `rx_time_ns` on the same clock (ns).
 ///
 /// Right between -2^39 and 2^39 ns (9.1 minutes); below zero when the receiver's clock is behind.
 #[inline]

@@ -1,14 +1,14 @@
 //! Super-frames: several segments of one TCP or UDP flow under one header, as stacks and taps exchange them (GSO; struct
-//! virtio_net_hdr, virtio 1.2, 5.1.6). What each segment would be on a line, and runs of segments as super-frames again.
+//! `virtio_net_hdr`, virtio 1.2, 5.1.6). What each segment would be on a line, and runs of segments as super-frames again.
 
 use crate::checksum::{update_checksum, OnesComplementSum};
 use crate::ip_header::ip_header;
 use crate::locate::IpVersion;
 use crate::sizes::{FCS_BYTES, SMALLEST_FRAME_BYTES};
 
-/// Length of what stands before a frame of a tap [bytes].
+/// Length of what stands before a frame of a tap (bytes).
 pub const TAP_HEADER_BYTES: usize = 10;
-/// Longest header of a segment: Ethernet with two tags, IPv6 with options, TCP with options [bytes].
+/// Longest header of a segment: Ethernet with two tags, IPv6 with options, TCP with options (bytes).
 const MOST_HEADER_BYTES: usize = 256;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -111,7 +111,7 @@ impl Segments {
         made.copy_from_slice(head);
         let transport = TAP_HEADER_BYTES + usize::from(native(head, 6).unwrap_or(0));
         let lengths = (bytes.len() - transport, head.len() - transport + end - begin);
-        self.set_network(made, first, lengths);
+        Self::set_network(made, first, lengths);
         self.set_transport(&mut made[transport..], (first, count), begin, lengths);
         made[2..4].copy_from_slice(&low_word(self.header_bytes).to_ne_bytes());
         if count == 1 {
@@ -122,7 +122,7 @@ impl Segments {
     }
 
     /// Lengths before and after are those of the transport's header and payload.
-    fn set_network(&self, made: &mut [u8], first: u32, (before, after): (usize, usize)) {
+    fn set_network(made: &mut [u8], first: u32, (before, after): (usize, usize)) {
         let Some((version, at)) = ip_header(&made[TAP_HEADER_BYTES..]) else { return };
         let ip = &mut made[TAP_HEADER_BYTES + at..];
         match version {

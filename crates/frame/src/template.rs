@@ -18,7 +18,7 @@ use crate::stamp::{StampFront, StampWords, STAMP_BYTES};
 use crate::udp::written;
 use crate::vlan::VlanTag;
 
-/// Ethernet, IPv4 and UDP: what every frame has at least before the stamp [bytes].
+/// Ethernet, IPv4 and UDP: what every frame has at least before the stamp (bytes).
 const LEAST_HEADER_BYTES: usize = 14 + 20 + 8;
 
 /// What the frames of a template look like.
@@ -44,7 +44,7 @@ pub struct TemplateConfig {
     pub may_go_unstamped: bool,
     /// DSCP and ECN of the packets.
     pub traffic_class: u8,
-    /// Time to live, or hop limit [hops].
+    /// Time to live, or hop limit (hops).
     pub hop_limit: u8,
     /// The tag of the stamps: names the trial and the direction.
     pub tag: u16,
@@ -129,7 +129,7 @@ impl FrameTemplate {
     }
 
     /// Write the frame number `sequence` of `flow` in the size number `size`, sent at `tx_time_ns`, to the start of
-    /// `buffer`; returns its length without FCS [bytes].
+    /// `buffer`; returns its length without FCS (bytes).
     #[inline]
     pub fn emit(
         &self,
@@ -163,12 +163,12 @@ impl FrameTemplate {
         self.flows.len()
     }
 
-    /// The length of a frame of the size number `size` without FCS [bytes]; none when there is no such size.
+    /// The length of a frame of the size number `size` without FCS (bytes); none when there is no such size.
     pub fn memory_bytes(&self, size: usize) -> Option<usize> {
         self.heads.get(size).map(|head| head.memory_bytes)
     }
 
-    /// The length of the largest frame without FCS [bytes].
+    /// The length of the largest frame without FCS (bytes).
     pub const fn largest_bytes(&self) -> usize {
         self.head_bytes() + self.filler.len()
     }
@@ -182,7 +182,7 @@ impl FrameTemplate {
         self.layout.payload + if self.stamped { STAMP_BYTES } else { 0 }
     }
 
-    /// Where the stamp begins in a frame as sent [bytes].
+    /// Where the stamp begins in a frame as sent (bytes).
     pub const fn stamp_offset(&self) -> usize {
         self.layout.payload
     }

@@ -88,7 +88,7 @@ impl<'a> UdpView<'a> {
         u16::from_be_bytes([self.0[2], self.0[3]])
     }
 
-    /// The length of header and payload, as it says itself [bytes].
+    /// The length of header and payload, as it says itself (bytes).
     #[inline]
     pub const fn length_bytes(&self) -> u16 {
         u16::from_be_bytes([self.0[4], self.0[5]])
@@ -140,12 +140,12 @@ pub struct UdpRepr {
     pub source_port: u16,
     /// The receiver's port.
     pub destination_port: u16,
-    /// The length of the payload, at most 65527 [bytes].
+    /// The length of the payload, at most 65527 (bytes).
     pub payload_bytes: u16,
 }
 
 impl UdpRepr {
-    /// The length of the header [bytes].
+    /// The length of the header (bytes).
     pub const BYTES: usize = 8;
     /// UDP's protocol number.
     pub const PROTOCOL: u8 = 0x11;
@@ -162,7 +162,7 @@ impl UdpRepr {
     }
 
     /// Write the header to the start of `datagram`, whose payload is already there and is summed into the
-    /// checksum; returns the header's length [bytes].
+    /// checksum; returns the header's length (bytes).
     pub fn emit(&self, pseudo: Pseudo, datagram: &mut [u8]) -> Result<usize, WireError> {
         let length = self.payload_bytes.checked_add(8).ok_or_else(|| WireError::Field {
             header: HEADER,

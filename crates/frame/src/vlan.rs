@@ -1,5 +1,5 @@
-//! VLAN tags: IEEE 802.1Q, and 802.1ad (QinQ) when two are stacked. A tag is read as the four bytes that follow an
-//! EtherType 0x8100 or 0x88a8: the tag control information and the next EtherType.
+//! VLAN tags: IEEE 802.1Q, and 802.1ad (`QinQ`) when two are stacked. A tag is read as the four bytes that follow an
+//! `EtherType` 0x8100 or 0x88a8: the tag control information and the next `EtherType`.
 
 use crate::error::WireError;
 use crate::ethernet::EtherType;
@@ -7,12 +7,12 @@ use crate::length::{room, whole};
 
 const HEADER: &str = "VLAN tag";
 
-/// Four bytes read as tag control information and EtherType.
+/// Four bytes read as tag control information and `EtherType`.
 #[derive(Debug, Clone, Copy)]
 pub struct VlanView<'a>(&'a [u8]);
 
 impl<'a> VlanView<'a> {
-    /// Take `bytes`, which follow the tag's EtherType, as a tag.
+    /// Take `bytes`, which follow the tag's `EtherType`, as a tag.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         whole(HEADER, VlanRepr::BYTES, bytes).map(Self)
@@ -74,7 +74,7 @@ pub struct VlanRepr {
 }
 
 impl VlanRepr {
-    /// The length of a tag [bytes].
+    /// The length of a tag (bytes).
     pub const BYTES: usize = 4;
 
     /// The meaning of `view`; the reserved id 0xfff is refused.
@@ -86,7 +86,7 @@ impl VlanRepr {
         Ok(Self { tag, ether_type: view.ether_type() })
     }
 
-    /// Write the tag (control information and next EtherType) to the start of `buffer`; returns its length [bytes].
+    /// Write the tag (control information and next `EtherType`) to the start of `buffer`; returns its length (bytes).
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         if !self.tag.is_valid() {
             return Err(WireError::Field { header: HEADER, field: "VID", seen: u32::from(self.tag.id) });

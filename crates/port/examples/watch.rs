@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use iolab_port::{Hook, KernelWatch, LAG_US, MOST_FLOWS};
 use iolab_sys::clock;
 
-/// Windows of flows. [us]
+/// Windows of flows. (us)
 const FLOW_WINDOW_US: u32 = 12;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -34,11 +34,11 @@ pub enum PortError {
     FrameOverMtu {
         /// the interface
         name: String,
-        /// what was asked [bytes, without FCS]
+        /// what was asked (bytes, without FCS)
         frame_bytes: usize,
-        /// the interface's MTU [bytes]
+        /// the interface's MTU (bytes)
         mtu_bytes: usize,
-        /// the largest frame that fits [bytes, without FCS]
+        /// the largest frame that fits (bytes, without FCS)
         most_bytes: usize,
     },
     /// The frame does not fit this path's buffers.
@@ -48,9 +48,9 @@ pub enum PortError {
         name: String,
         /// the path
         path: &'static str,
-        /// what was asked [bytes, without FCS]
+        /// what was asked (bytes, without FCS)
         frame_bytes: usize,
-        /// the largest frame of the path [bytes]
+        /// the largest frame of the path (bytes)
         most_bytes: usize,
     },
     /// More senders than the interface has transmit queues.
@@ -96,14 +96,14 @@ pub enum PortError {
         /// how it is attached: native, generic or offloaded
         mode: &'static str,
     },
-    /// The queue is used by another AF_XDP socket.
+    /// The queue is used by another `AF_XDP` socket.
     #[error("opening a port on {name}: queue {queue} is used by another AF_XDP socket (waited {waited_ms} ms); close it or use another queue")]
     QueueBusy {
         /// the interface
         name: String,
         /// the queue
         queue: u32,
-        /// how long binding was retried [ms]
+        /// how long binding was retried (ms)
         waited_ms: u64,
     },
     /// A right is missing.

@@ -12,21 +12,21 @@ const LOOKING: &str = "looking at an interface";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InterfaceCounters {
-    /// received [frames]
+    /// received (frames)
     pub rx_frames: u64,
-    /// sent [frames]
+    /// sent (frames)
     pub tx_frames: u64,
-    /// received [bytes]
+    /// received (bytes)
     pub rx_bytes: u64,
-    /// sent [bytes]
+    /// sent (bytes)
     pub tx_bytes: u64,
-    /// receive errors [frames]
+    /// receive errors (frames)
     pub rx_errors: u64,
-    /// transmit errors [frames]
+    /// transmit errors (frames)
     pub tx_errors: u64,
-    /// dropped on receipt [frames]
+    /// dropped on receipt (frames)
     pub rx_dropped: u64,
-    /// dropped when given to it [frames]
+    /// dropped when given to it (frames)
     pub tx_dropped: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Interface {
     pub name: String,
     /// its index
     pub index: u32,
-    /// its largest payload [bytes]
+    /// its largest payload (bytes)
     pub mtu_bytes: usize,
     /// its hardware address
     pub address: [u8; 6],
@@ -86,7 +86,7 @@ impl Interface {
         }
     }
 
-    /// The largest frame it carries with `vlan_tags` tags; the kernel pardons the first. [bytes, without FCS]
+    /// The largest frame it carries with `vlan_tags` tags; the kernel pardons the first. (bytes, without FCS)
     pub fn most_bytes(&self, vlan_tags: u8) -> usize {
         self.mtu_bytes + 14 + if vlan_tags > 0 { 4 } else { 0 }
     }

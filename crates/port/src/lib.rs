@@ -1,9 +1,12 @@
-//! Packet input and output on Linux interfaces: AF_XDP, AF_PACKET, a port in memory, and ports made of other ports.
+//! Packet input and output on Linux interfaces: `AF_XDP`, `AF_PACKET`, a port in memory, and ports made of other ports.
 //! It moves bytes and counts them; what frames mean, when they are due and what loss is, others know.
 //!
 //! On a veth pair the receiving end works on the *sender's* CPU unless its NAPI is on: give it an XDP program (a
-//! receiving AF_XDP port does) or `ethtool -K DEV gro on` with `tso off` at the sender. Frames redirected by XDP to a
+//! receiving `AF_XDP` port does) or `ethtool -K DEV gro on` with `tso off` at the sender. Frames redirected by XDP to a
 //! veth vanish without an error when the other end has neither.
+
+#![allow(unsafe_code)] // Rings and memory shared with the kernel: each block says why it is sound.
+#![allow(clippy::cast_ptr_alignment)] // Mappings begin at pages, and what lies in them at multiples of its alignment.
 
 #[cfg(test)]
 extern crate self as iolab_port; // what tests share names the crate as its users do

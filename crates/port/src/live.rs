@@ -10,10 +10,10 @@ use crate::interface::{Interface, InterfaceCounters, InterfaceEye};
 use crate::port::{Path, TxPort, TxStats};
 
 /// Page, headroom and what the kernel keeps with a frame leave so much; the last 64 B are for kernels that keep more.
-/// [bytes, without FCS]
+/// (bytes, without FCS)
 const MOST_BYTES: usize = 4096 - 256 - 320 - 256 - 64;
 
-/// The frames that one call sends: its own cost, some microseconds, is shared by so many. [frames]
+/// The frames that one call sends: its own cost, some microseconds, is shared by so many. (frames)
 const SLOTS: usize = 1024;
 
 /// A kernel that has no pool left (see `call_gap_ns`; ENOSPC) is left alone for so long, and the next call sends more.
@@ -24,7 +24,7 @@ const PAUSE_NS: u64 = 1_000_000;
 pub struct BpfLive {
     /// the interface's name
     pub interface: String,
-    /// the longest frame [bytes, without FCS]
+    /// the longest frame (bytes, without FCS)
     pub frame_bytes: usize,
     /// VLAN tags in the longest frame
     pub vlan_tags: u8,
@@ -85,9 +85,9 @@ pub struct BpfLiveTx {
     claimed: usize,
     /// committed and not yet sent
     waiting: usize,
-    /// the kernel is not called before [ns]
+    /// the kernel is not called before (ns)
     again_ns: u64,
-    /// by slot [bytes]
+    /// by slot (bytes)
     lengths: Vec<usize>,
     stats: TxStats,
 }

@@ -1,5 +1,5 @@
 //! A port in memory: what is sent at one end arrives at the other, in the same process. For checks and simulations;
-//! built of the same rings as an AF_XDP port, with this process on both sides of them.
+//! built of the same rings as an `AF_XDP` port, with this process on both sides of them.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;

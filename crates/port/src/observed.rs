@@ -16,7 +16,7 @@ pub enum Way {
 
 /// Sees frames go by. It must not wait.
 pub trait Observe: Send {
-    /// One frame, with its time on CLOCK_MONOTONIC: of arrival, or of the commit.
+    /// One frame, with its time on `CLOCK_MONOTONIC`: of arrival, or of the commit.
     fn frame(&mut self, way: Way, bytes: &[u8], stamp_ns: u64);
 }
 
@@ -129,13 +129,13 @@ impl<P: RxPort, O: Observe> RxPort for Observed<P, O> {
 /// Counts frames and bytes by direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// received [frames]
+    /// received (frames)
     pub in_frames: u64,
-    /// received [bytes, without FCS]
+    /// received (bytes, without FCS)
     pub in_bytes: u64,
-    /// committed [frames]
+    /// committed (frames)
     pub out_frames: u64,
-    /// committed [bytes, without FCS]
+    /// committed (bytes, without FCS)
     pub out_bytes: u64,
 }
 

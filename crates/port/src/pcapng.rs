@@ -49,7 +49,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(this)
     }
 
-    /// Writes one frame, seen at a time on CLOCK_MONOTONIC.
+    /// Writes one frame, seen at a time on `CLOCK_MONOTONIC`.
     ///
     /// # Errors
     /// When it cannot be written.

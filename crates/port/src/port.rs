@@ -9,7 +9,7 @@ use crate::error::PortError;
 /// Which way frames take between this process and the interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// mechanism and mode in words, e.g. "AF_XDP native copy"
+    /// mechanism and mode in words, e.g. "`AF_XDP` native copy"
     pub name: String,
     /// why a better way was not taken, one line per way tried
     pub fallbacks: Vec<String>,
@@ -31,7 +31,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// What became of the frames given to a `TxPort`. [frames]
+/// What became of the frames given to a `TxPort`. (frames)
 ///
 /// `committed = accepted + refused + discarded + invalid + pending` at any time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,13 +56,13 @@ pub struct TxStats {
     pub kicks: u64,
 }
 
-/// What an `RxPort` saw. [frames]
+/// What an `RxPort` saw. (frames)
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RxStats {
     /// given to the caller
     pub received_frames: u64,
-    /// bytes of them, without FCS [bytes]
+    /// bytes of them, without FCS (bytes)
     pub received_bytes: u64,
     /// left to the host because the port's filter did not match
     pub foreign_frames: u64,
@@ -81,9 +81,9 @@ pub struct RxStats {
 /// Where a frame's time stamp was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StampedBy {
-    /// the XDP program, as the first software on the receiving side (CLOCK_MONOTONIC)
+    /// the XDP program, as the first software on the receiving side (`CLOCK_MONOTONIC`)
     Program,
-    /// the network stack, converted from CLOCK_REALTIME by a measured offset
+    /// the network stack, converted from `CLOCK_REALTIME` by a measured offset
     Stack,
     /// this process, when it polled
     Poll,
@@ -94,7 +94,7 @@ pub enum StampedBy {
 pub struct RxFrame<'a> {
     /// from the destination address on, without FCS
     pub bytes: &'a [u8],
-    /// when it arrived, on CLOCK_MONOTONIC [ns]
+    /// when it arrived, on `CLOCK_MONOTONIC` (ns)
     pub stamp_ns: u64,
     /// who stamped it
     pub stamped_by: StampedBy,
@@ -107,7 +107,7 @@ pub trait TxPort: Send {
     /// The way frames take.
     fn path(&self) -> &Path;
 
-    /// The largest frame it carries. [bytes, without FCS]
+    /// The largest frame it carries. (bytes, without FCS)
     fn most_bytes(&self) -> usize;
 
     /// Shows every buffer that is not in use, at its full length, to be filled with what all frames have in common. Done
@@ -128,13 +128,13 @@ pub trait TxPort: Send {
     fn publish(&mut self, frames: usize);
 
     /// How many frames to commit before `flush` when there is no hurry: its call of the kernel has a cost of its own. More
-    /// than this gains little; by AF_XDP, 128 frames take some 50 us, and 3 % more leave than with 64.
+    /// than this gains little; by `AF_XDP`, 128 frames take some 50 us, and 3 % more leave than with 64.
     fn call_frames(&self) -> usize {
         128
     }
 
     /// The least time from one `flush` to the next where there is no hurry: paths whose calls use up something that the kernel
-    /// gives back late. [ns]
+    /// gives back late. (ns)
     fn call_gap_ns(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! The four AF_XDP rings as two roles: a `Producer` reserves slots and submits them, a `Consumer` takes and releases.
+//! The four `AF_XDP` rings as two roles: a `Producer` reserves slots and submits them, a `Consumer` takes and releases.
 //! Only the index protocol is here; where the memory comes from is `Memory`'s business, so that a model checker can
 //! run both sides. Wakeups and frames are the socket's.
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-/// Length of struct nlmsghdr. [bytes]
+/// Length of struct nlmsghdr. (bytes)
 pub(crate) const HEADER: usize = 16;
 
 /// One request, with its attributes.

@@ -356,7 +356,7 @@ fn refusals_name_the_cause() {
     });
 }
 
-/// Frames beyond a page are AF_PACKET's; AF_XDP says so, and AF_PACKET carries 9212 B.
+/// Frames beyond a page are `AF_PACKET`'s; `AF_XDP` says so, and `AF_PACKET` carries 9212 B.
 #[test]
 fn jumbo_frames_take_the_other_path() {
     let Some(lab) = Lab::new() else { return };
@@ -426,7 +426,7 @@ fn reservations_roll_back() {
     assert!(receive(&mut *rx, 8).unwrap().is_empty());
 }
 
-/// Without root, in a user namespace: frames are sent by every path and received by AF_PACKET; receiving by AF_XDP is
+/// Without root, in a user namespace: frames are sent by every path and received by `AF_PACKET`; receiving by `AF_XDP` is
 /// refused with what is missing, so that a caller can fall back.
 #[test]
 fn ports_work_without_root() {

@@ -80,7 +80,7 @@ fn every_frame_is_in_a_bin_also_past_the_queueing_discipline_and_of_its_flow() {
     });
 }
 
-/// AF_PACKET gives the stamps of the kernel: the watch has each frame in the microsecond of its stamp, although another CPU looks
+/// `AF_PACKET` gives the stamps of the kernel: the watch has each frame in the microsecond of its stamp, although another CPU looks
 /// at frames long after they came.
 #[test]
 fn frames_that_are_given_to_another_cpu_are_in_the_bins_of_when_they_came() {
@@ -143,7 +143,7 @@ fn a_reader_that_stays_away_loses_frames_and_says_so() {
     });
 }
 
-/// AF_PACKET sees the same frames, and nothing of the other way.
+/// `AF_PACKET` sees the same frames, and nothing of the other way.
 #[test]
 fn packets_of_one_way_are_looked_at_without_being_taken() {
     let Some(lab) = Lab::new() else { return };

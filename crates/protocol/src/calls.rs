@@ -28,10 +28,10 @@ pub struct CommandRun {
     /// Its standard input.
     #[serde(default)]
     pub stdin: String,
-    /// When it is killed [ms].
+    /// When it is killed (ms).
     #[serde(default = "one_minute_ms")]
     pub timeout_ms: u64,
-    /// How much of each output is kept [bytes].
+    /// How much of each output is kept (bytes).
     #[serde(default = "one_mebibyte")]
     pub capture_bytes: usize,
     /// How the change it makes is taken back.
@@ -90,13 +90,13 @@ pub struct ProcessStart {
     /// The CPUs it may run on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Vec<usize>>,
-    /// How much of each output is kept [bytes].
+    /// How much of each output is kept (bytes).
     #[serde(default = "one_mebibyte")]
     pub capture_bytes: usize,
     /// When the reply is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// How long that may take [ms].
+    /// How long that may take (ms).
     #[serde(default = "ten_seconds_ms")]
     pub timeout_ms: u64,
     /// What is opened for the program.
@@ -146,7 +146,7 @@ pub struct OwnUser {
 pub struct ProcessWait {
     /// The process.
     pub id: String,
-    /// How long to wait [ms].
+    /// How long to wait (ms).
     #[serde(default = "one_minute_ms")]
     pub timeout_ms: u64,
 }
@@ -175,7 +175,7 @@ pub struct ProcessStop {
     /// The first signal.
     #[serde(default)]
     pub signal: StopSignal,
-    /// How long after it KILL follows [ms].
+    /// How long after it KILL follows (ms).
     #[serde(default = "one_second_ms")]
     pub grace_ms: u64,
 }
@@ -237,7 +237,7 @@ pub struct SampleRead {
 pub struct SampleStart {
     /// The controller's name for the series.
     pub series: String,
-    /// How often to read [ms].
+    /// How often to read (ms).
     pub period_ms: u64,
     /// What to read.
     pub samplers: Vec<Sampler>,

@@ -28,9 +28,9 @@ pub struct CaptureStart {
     pub netns: Option<String>,
     /// The interface.
     pub interface: String,
-    /// What is kept of each frame, from its beginning [bytes].
+    /// What is kept of each frame, from its beginning (bytes).
     pub snap_bytes: u32,
-    /// Memory for frames; the oldest make room for new ones [bytes].
+    /// Memory for frames; the oldest make room for new ones (bytes).
     pub ring_bytes: usize,
     /// Which frames are kept.
     #[serde(default)]
@@ -41,7 +41,7 @@ pub struct CaptureStart {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureStarted {
-    /// From when on frames are kept [ns].
+    /// From when on frames are kept (ns).
     pub begin_ns: u64,
 }
 
@@ -67,11 +67,11 @@ pub struct Captured {
     pub cut_frames: u64,
     /// Frames that the kernel had no room for: whether the filter would have kept them is not known.
     pub lost_frames: u64,
-    /// Length of the file [bytes].
+    /// Length of the file (bytes).
     pub total_bytes: usize,
-    /// From when on frames were kept [ns].
+    /// From when on frames were kept (ns).
     pub begin_ns: u64,
-    /// Until when [ns].
+    /// Until when (ns).
     pub end_ns: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct Captured {
 pub struct CaptureRead {
     /// The capture.
     pub id: String,
-    /// Where the part begins [bytes].
+    /// Where the part begins (bytes).
     #[serde(default)]
     pub offset_bytes: usize,
 }
@@ -92,6 +92,6 @@ pub struct CaptureRead {
 pub struct CapturePart {
     /// A part of the file, in base 64.
     pub packed: String,
-    /// Length of the file [bytes].
+    /// Length of the file (bytes).
     pub total_bytes: usize,
 }

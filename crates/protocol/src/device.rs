@@ -70,7 +70,7 @@ pub struct DeviceStart {
     /// The CPU of a device in user space; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// The real-time priority (SCHED_FIFO) of a device in user space, 1 to 99; absent means that of the agent.
+    /// The real-time priority (`SCHED_FIFO`) of a device in user space, 1 to 99; absent means that of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
 }
@@ -85,7 +85,7 @@ pub struct DeviceStarted {
     pub fallbacks: Vec<String>,
     /// How many instructions the program has; 0 in user space.
     pub instructions: u32,
-    /// When it was in place [ns].
+    /// When it was in place (ns).
     pub begin_ns: u64,
 }
 
@@ -105,8 +105,8 @@ pub struct DeviceCounts {
     pub passed_frames: u64,
     /// Frames that it lost.
     pub dropped_frames: u64,
-    /// Before the counters were read [ns].
+    /// Before the counters were read (ns).
     pub begin_ns: u64,
-    /// After the counters were read [ns].
+    /// After the counters were read (ns).
     pub end_ns: u64,
 }

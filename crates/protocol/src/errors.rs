@@ -88,7 +88,7 @@ pub struct ErrorData {
     /// The signal that ended a program before it was ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// The deadline that passed [ms].
+    /// The deadline that passed (ms).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The agent that works on this host.

@@ -12,7 +12,7 @@ pub struct InterfaceFacts {
     pub name: String,
     /// The kernel driver, where the kernel names one.
     pub driver: Option<String>,
-    /// The largest packet it carries [bytes].
+    /// The largest packet it carries (bytes).
     pub mtu: u32,
     /// Whether it is up.
     pub up: bool,
@@ -71,7 +71,7 @@ pub struct ProcessorFacts {
 pub struct IdleState {
     /// Its name, such as `C6`.
     pub name: String,
-    /// How long leaving it takes [ns].
+    /// How long leaving it takes (ns).
     pub exit_latency_ns: u64,
 }
 
@@ -97,13 +97,13 @@ pub struct Facts {
     pub firmware: Option<String>,
     /// How many CPUs are online.
     pub cpus: usize,
-    /// The memory the kernel manages [bytes].
+    /// The memory the kernel manages (bytes).
     pub memory_bytes: u64,
     /// Where the kernel takes time from.
     pub clocksource: Option<String>,
     /// The hypervisor the host runs on, or `none`.
     pub virtualization: Option<String>,
-    /// The load of the last minute [1/1000].
+    /// The load of the last minute (1/1000).
     pub load_1min_milli: u64,
     /// The network interfaces.
     pub interfaces: Vec<InterfaceFacts>,

@@ -1,6 +1,6 @@
 //! Cut a stream of bytes into lines of bounded length. Reads nothing itself: bytes are pushed in.
 
-/// The longest line, without its newline [bytes].
+/// The longest line, without its newline (bytes).
 pub const LINE_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 
 /// What a stream is made of.
@@ -68,7 +68,7 @@ impl LineSplitter {
     }
 }
 
-/// How much of a line that is too long is kept [bytes].
+/// How much of a line that is too long is kept (bytes).
 const BEGINNING_BYTES: usize = 4096;
 
 #[cfg(test)]

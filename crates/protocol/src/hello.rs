@@ -13,7 +13,7 @@ pub struct Predecessor {
     pub journal: String,
     /// The dead agent.
     pub pid: u32,
-    /// When it began [ns, its monotonic clock].
+    /// When it began (ns, its monotonic clock).
     pub started_ns: u64,
     /// How many changes are not undone.
     pub entries: usize,

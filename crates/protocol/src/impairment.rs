@@ -48,12 +48,12 @@ pub enum Impairment {
     Reorder {
         /// The probability.
         frames_per_billion: u32,
-        /// How long it is held [ns].
+        /// How long it is held (ns).
         by_ns: u64,
     },
     /// Each frame leaves so long after it arrived.
     Delay {
-        /// How long [ns].
+        /// How long (ns).
         delay_ns: u64,
         /// How far from it.
         #[serde(default)]
@@ -67,9 +67,9 @@ pub enum Impairment {
     },
     /// Frames that arrive in a stall leave at its end.
     Stall {
-        /// How long each stall lasts [ns].
+        /// How long each stall lasts (ns).
         length_ns: u64,
-        /// From the begin of one stall to the begin of the next [ns].
+        /// From the begin of one stall to the begin of the next (ns).
         every_ns: u64,
     },
     /// A line with a queue before it.
@@ -88,14 +88,14 @@ pub enum Impairment {
     },
     /// Classes of frames that share a line, every frame of a class spaced. Of wires alone.
     Pacer {
-        /// Of the line, in bits of frames with FCS [bit/s].
+        /// Of the line, in bits of frames with FCS (bit/s).
         rate_bps: u64,
         /// The classes.
         classes: Vec<PacerClass>,
         /// Which frames belong to which class: the first filter that fits holds.
         filters: Vec<PacerFilter>,
         /// What leaves at most above the rate, in any time, whatever holds the thread: what is later than this allows is lost to
-        /// the rate. Absent: all that is late is caught up [bytes].
+        /// the rate. Absent: all that is late is caught up (bytes).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         burst_bytes: Option<u64>,
         /// The class of frames that no filter fits; absent: they leave when they arrive.
@@ -128,9 +128,9 @@ impl Impairment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PacerClass {
-    /// What it is sure to get [bit/s].
+    /// What it is sure to get (bit/s).
     pub rate_bps: u64,
-    /// What it may have when others leave it over [bit/s].
+    /// What it may have when others leave it over (bit/s).
     pub ceil_bps: u64,
     /// What may wait; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,17 +160,17 @@ pub enum Jitter {
     None,
     /// Evenly to both sides.
     Uniform {
-        /// At most [ns].
+        /// At most (ns).
         most_ns: u64,
     },
     /// Normally distributed.
     Normal {
-        /// The standard deviation [ns].
+        /// The standard deviation (ns).
         deviation_ns: u64,
     },
     /// One of these later, each as likely as every other.
     Samples {
-        /// How much later [ns].
+        /// How much later (ns).
         later_ns: Vec<u64>,
     },
 }
@@ -188,21 +188,21 @@ pub enum LineRate {
     Frames {
         /// How many.
         frames: u64,
-        /// In how long [ns].
+        /// In how long (ns).
         per_ns: u64,
         /// How many leave at once after a pause.
         burst_frames: u32,
     },
     /// A rate that changes, from the start of the device on; it begins again at its end.
     Trace {
-        /// How long each rate holds [ns], and the rate [bit/s].
+        /// How long each rate holds (ns), and the rate (bit/s).
         steps: Vec<(u64, u64)>,
     },
     /// Moments at which bytes may leave; it begins again at its end.
     Delivery {
-        /// After the start of the device [ns].
+        /// After the start of the device (ns).
         moments_ns: Vec<u64>,
-        /// How many may leave at each [bytes].
+        /// How many may leave at each (bytes).
         bytes: u32,
     },
 }
@@ -223,7 +223,7 @@ pub enum QueueLimit {
     },
     /// What waits no longer than this.
     Time {
-        /// How long [ns].
+        /// How long (ns).
         most_ns: u64,
     },
 }
@@ -232,9 +232,9 @@ pub enum QueueLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Codel {
-    /// The delay that a queue may keep [ns].
+    /// The delay that a queue may keep (ns).
     pub target_ns: u64,
-    /// For how long it may be longer [ns].
+    /// For how long it may be longer (ns).
     pub interval_ns: u64,
     /// Whether frames that can be marked are, in place of being dropped.
     #[serde(default = "marks")]

@@ -53,7 +53,7 @@ impl Sampler {
     }
 }
 
-/// The time of one CPU by class since boot [ns]; the kernel counts in ticks of 10 ms.
+/// The time of one CPU by class since boot (ns); the kernel counts in ticks of 10 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // the names are the kernel's, see proc_stat(5)
@@ -83,13 +83,13 @@ pub struct ThreadTimes {
     pub tid: u32,
     /// Its name.
     pub name: String,
-    /// Time on a CPU [ns].
+    /// Time on a CPU (ns).
     pub run_ns: u64,
-    /// Time runnable but waiting for a CPU [ns].
+    /// Time runnable but waiting for a CPU (ns).
     pub wait_ns: u64,
-    /// Time in user mode, in ticks of 10 ms [ns].
+    /// Time in user mode, in ticks of 10 ms (ns).
     pub user_ns: u64,
-    /// Time in the kernel, in ticks of 10 ms [ns].
+    /// Time in the kernel, in ticks of 10 ms (ns).
     pub system_ns: u64,
     /// The CPU it ran on last.
     pub last_cpu: u32,
@@ -97,7 +97,7 @@ pub struct ThreadTimes {
     pub voluntary_switches: u64,
     /// How often the CPU was taken from it.
     pub involuntary_switches: u64,
-    /// Its state as proc_pid_stat(5) has it, such as `R`, `S` or `T`; empty from older agents.
+    /// Its state as `proc_pid_stat(5)` has it, such as `R`, `S` or `T`; empty from older agents.
     #[serde(default)]
     pub state: String,
     /// The CPUs that it may run on, as a list such as `0-3,6`; empty from older agents.
@@ -212,30 +212,30 @@ pub struct SocketCounts {
     pub remote_port: u16,
     /// What controls its congestion, such as `cubic`.
     pub congestion: String,
-    /// Smoothed round-trip time [ns].
+    /// Smoothed round-trip time (ns).
     pub rtt_ns: u64,
-    /// The least one seen [ns].
+    /// The least one seen (ns).
     pub least_rtt_ns: u64,
-    /// Congestion window [bytes].
+    /// Congestion window (bytes).
     pub window_bytes: u64,
-    /// Sent and neither acknowledged nor taken for lost, in full segments [bytes].
+    /// Sent and neither acknowledged nor taken for lost, in full segments (bytes).
     #[serde(default)]
     pub in_flight_bytes: u64,
-    /// Time in which it had something to send [ns].
+    /// Time in which it had something to send (ns).
     pub busy_ns: u64,
-    /// Of that, the time in which the receiver's window kept it from sending [ns].
+    /// Of that, the time in which the receiver's window kept it from sending (ns).
     pub receiver_limited_ns: u64,
-    /// Of that, the time in which its own send buffer was too small [ns].
+    /// Of that, the time in which its own send buffer was too small (ns).
     pub buffer_limited_ns: u64,
     /// Bytes sent, those sent again included.
     pub sent_bytes: u64,
     /// Bytes sent again.
     pub resent_bytes: u64,
-    /// The window that the receiver last told [bytes].
+    /// The window that the receiver last told (bytes).
     pub receiver_window_bytes: u64,
-    /// Bound of the receive buffer [bytes].
+    /// Bound of the receive buffer (bytes).
     pub receive_buffer_bytes: u64,
-    /// Bound of the send buffer [bytes].
+    /// Bound of the send buffer (bytes).
     pub send_buffer_bytes: u64,
     /// Segments that the socket dropped on receipt.
     pub dropped: u64,
@@ -263,9 +263,9 @@ pub enum Counters {
 pub struct Observation {
     /// The namespace; `null` for the host's counters and the agent's own namespace.
     pub netns: Option<String>,
-    /// Before the reading began [ns].
+    /// Before the reading began (ns).
     pub begin_ns: u64,
-    /// After the reading ended [ns].
+    /// After the reading ended (ns).
     pub end_ns: u64,
     /// The counters.
     #[serde(flatten)]

@@ -27,7 +27,7 @@ pub struct RelayOpen {
     pub id: String,
     /// The other side.
     pub at: Place,
-    /// How long it may take until the other side is there [ms].
+    /// How long it may take until the other side is there (ms).
     #[serde(default = "ten_seconds_ms")]
     pub timeout_ms: u64,
 }
@@ -36,9 +36,9 @@ pub struct RelayOpen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelayOpened {
-    /// When it was asked for [ns].
+    /// When it was asked for (ns).
     pub begin_ns: u64,
-    /// When the other side was there [ns].
+    /// When the other side was there (ns).
     pub end_ns: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct RelaySend {
     pub id: String,
     /// A JSON object.
     pub message: Message,
-    /// How long it may wait for room [ms].
+    /// How long it may wait for room (ms).
     #[serde(default = "ten_seconds_ms")]
     pub timeout_ms: u64,
 }

@@ -16,7 +16,7 @@ pub struct Done {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pong {
-    /// The agent's clock [ns].
+    /// The agent's clock (ns).
     pub now_ns: u64,
 }
 
@@ -62,9 +62,9 @@ pub struct CommandEnded {
     /// What it wrote.
     #[serde(flatten)]
     pub output: Output,
-    /// When it was started [ns].
+    /// When it was started (ns).
     pub begin_ns: u64,
-    /// When its end was seen [ns].
+    /// When its end was seen (ns).
     pub end_ns: u64,
 }
 
@@ -86,9 +86,9 @@ pub struct Walls {
 pub struct ProcessStarted {
     /// The process, also its group.
     pub pid: u32,
-    /// When it was started [ns].
+    /// When it was started (ns).
     pub begin_ns: u64,
-    /// When it was seen ready [ns].
+    /// When it was seen ready (ns).
     pub ready_ns: u64,
     /// What a confined program is limited by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,13 +104,13 @@ pub struct ProcessEnded {
     /// What it wrote.
     #[serde(flatten)]
     pub output: Output,
-    /// When it was started [ns].
+    /// When it was started (ns).
     pub begin_ns: u64,
-    /// When its end was seen [ns].
+    /// When its end was seen (ns).
     pub end_ns: u64,
-    /// CPU time in user mode, with the children it waited for [ns].
+    /// CPU time in user mode, with the children it waited for (ns).
     pub cpu_user_ns: u64,
-    /// CPU time in the kernel, with the children it waited for [ns].
+    /// CPU time in the kernel, with the children it waited for (ns).
     pub cpu_system_ns: u64,
 }
 

@@ -38,7 +38,7 @@ pub enum Undo {
     Process {
         /// The leader, which is also the group.
         pid: u32,
-        /// When the kernel started it, from `/proc/PID/stat` [clock ticks].
+        /// When the kernel started it, from `/proc/PID/stat` (clock ticks).
         start_ticks: u64,
     },
 }

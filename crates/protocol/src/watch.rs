@@ -18,12 +18,12 @@ pub enum WatchHook {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WatchBy {
-    /// By a program in the kernel, or else by AF_PACKET.
+    /// By a program in the kernel, or else by `AF_PACKET`.
     #[default]
     Auto,
     /// By a program in the kernel.
     Bpf,
-    /// By AF_PACKET, with the kernel's stamps.
+    /// By `AF_PACKET`, with the kernel's stamps.
     Packet,
 }
 
@@ -51,23 +51,23 @@ pub struct WatchStart {
     /// How.
     #[serde(default)]
     pub by: WatchBy,
-    /// The lengths of windows, whole microseconds [ns].
+    /// The lengths of windows, whole microseconds (ns).
     pub windows_ns: Vec<u64>,
-    /// Rate of the line that is thought of [bit/s].
+    /// Rate of the line that is thought of (bit/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_bps: Option<u64>,
-    /// Frames less than that apart are of one train [ns].
+    /// Frames less than that apart are of one train (ns).
     pub train_gap_ns: u64,
-    /// Rates at which a token bucket is thought of [bit/s].
+    /// Rates at which a token bucket is thought of (bit/s).
     #[serde(default)]
     pub rates_bps: Vec<u64>,
-    /// Depths of buffers that are thought of before the line [bytes].
+    /// Depths of buffers that are thought of before the line (bytes).
     #[serde(default)]
     pub buffers_bytes: Vec<u64>,
     /// How many flows are counted apart, in windows of the first length.
     #[serde(default)]
     pub flows: usize,
-    /// What the windows of a point that are kept one by one may take [bytes].
+    /// What the windows of a point that are kept one by one may take (bytes).
     pub kept_bytes: usize,
 }
 
@@ -79,7 +79,7 @@ pub struct WatchStarted {
     pub by: Vec<String>,
     /// Why it is nothing better.
     pub fallbacks: Vec<String>,
-    /// When all were in place [ns].
+    /// When all were in place (ns).
     pub begin_ns: u64,
 }
 
@@ -107,7 +107,7 @@ pub enum WatchView {
 pub struct WatchWindows {
     /// What they show.
     pub view: WatchView,
-    /// The length [ns].
+    /// The length (ns).
     pub window_ns: u64,
     /// The number of the first: it begins at that times the length.
     pub first: u64,
@@ -137,11 +137,11 @@ pub struct WatchTrains {
     pub frames: Histogram,
     /// By bytes.
     pub bytes: Histogram,
-    /// By time from the first frame to the last [ns].
+    /// By time from the first frame to the last (ns).
     pub lengths_ns: Histogram,
-    /// From the first frame of a train to that of the next [ns].
+    /// From the first frame of a train to that of the next (ns).
     pub intervals_ns: Histogram,
-    /// Between frames [ns].
+    /// Between frames (ns).
     pub gaps_ns: Histogram,
 }
 
@@ -149,11 +149,11 @@ pub struct WatchTrains {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchBucket {
-    /// The rate [bit/s].
+    /// The rate (bit/s).
     pub rate_bps: u64,
-    /// Its depth [bytes].
+    /// Its depth (bytes).
     pub depth_bytes: u64,
-    /// What is still in it at the end [bytes].
+    /// What is still in it at the end (bytes).
     pub left_bytes: u64,
 }
 
@@ -161,11 +161,11 @@ pub struct WatchBucket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchLoss {
-    /// Its depth [bytes].
+    /// Its depth (bytes).
     pub depth_bytes: u64,
-    /// What it loses [bytes on the line].
+    /// What it loses (bytes on the line).
     pub lost_bytes: u64,
-    /// What comes [bytes on the line].
+    /// What comes (bytes on the line).
     pub offered_bytes: u64,
 }
 
@@ -173,7 +173,7 @@ pub struct WatchLoss {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchLine {
-    /// How long it was busy [ns].
+    /// How long it was busy (ns).
     pub busy_ns: u64,
     /// The buffer that holds all.
     pub needs: WatchBucket,
@@ -205,13 +205,13 @@ pub struct WatchFlow {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchCounted {
-    /// The least that passed by the interface's counters [bytes].
+    /// The least that passed by the interface's counters (bytes).
     pub least_bytes: u64,
-    /// The most [bytes].
+    /// The most (bytes).
     pub most_bytes: u64,
-    /// The least [frames].
+    /// The least (frames).
     pub least_frames: u64,
-    /// The most [frames].
+    /// The most (frames).
     pub most_frames: u64,
 }
 
@@ -221,9 +221,9 @@ pub struct WatchCounted {
 pub struct WatchedPoint {
     /// By what it was seen.
     pub by: String,
-    /// When the first frame came [ns].
+    /// When the first frame came (ns).
     pub first_ns: Option<u64>,
-    /// When the last one came [ns].
+    /// When the last one came (ns).
     pub last_ns: Option<u64>,
     /// Bytes of headers and tags that a line carries and packets of the stack do not.
     pub added_bytes: u64,
@@ -255,11 +255,11 @@ pub struct WatchedPoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchStolen {
-    /// After this [ns].
+    /// After this (ns).
     pub begin_ns: u64,
-    /// Before this [ns].
+    /// Before this (ns).
     pub end_ns: u64,
-    /// So much, of all CPUs together [ns].
+    /// So much, of all CPUs together (ns).
     pub steal_ns: u64,
 }
 
@@ -271,11 +271,11 @@ pub struct Watched {
     pub points: Vec<WatchedPoint>,
     /// Stolen times.
     pub stolen: Vec<WatchStolen>,
-    /// CPU time of the thread that read the bins [ns].
+    /// CPU time of the thread that read the bins (ns).
     pub cpu_ns: u64,
-    /// When all were in place [ns].
+    /// When all were in place (ns).
     pub begin_ns: u64,
-    /// When counting ended [ns].
+    /// When counting ended (ns).
     pub end_ns: u64,
 }
 

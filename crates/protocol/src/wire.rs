@@ -32,7 +32,7 @@ pub struct WireStart {
     /// The CPU of its thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// Its real-time priority (SCHED_FIFO), 1 to 99; absent means it runs as other threads.
+    /// Its real-time priority (`SCHED_FIFO`), 1 to 99; absent means it runs as other threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     /// Whether its thread stays on one CPU, and others handle the frames that it gives, as far as this computer has several.
@@ -51,7 +51,7 @@ pub struct WireStarted {
     /// The CPU of its thread; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// When it was in place [ns].
+    /// When it was in place (ns).
     pub begin_ns: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct WireWay {
     pub impairments: Vec<Impairment>,
     /// What chance is drawn from.
     pub seed: u64,
-    /// What frames that come from now on may take [bytes].
+    /// What frames that come from now on may take (bytes).
     pub memory_bytes: u64,
 }
 
@@ -121,7 +121,7 @@ pub struct WireName {
 pub struct WireRead {
     /// The wire.
     pub id: String,
-    /// The answer lists each stall that ended then or later [ns]; absent: it lists none.
+    /// The answer lists each stall that ended then or later (ns); absent: it lists none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls_since_ns: Option<u64>,
 }
@@ -144,9 +144,9 @@ pub enum StallKind {
 pub struct WireStall {
     /// What it was doing.
     pub kind: StallKind,
-    /// The last reading of the clock before [ns].
+    /// The last reading of the clock before (ns).
     pub begin_ns: u64,
-    /// The first reading of the clock after [ns].
+    /// The first reading of the clock after (ns).
     pub end_ns: u64,
 }
 
@@ -154,11 +154,11 @@ pub struct WireStall {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireTime {
-    /// All of it [ns].
+    /// All of it (ns).
     pub span_ns: u64,
     /// How often it was kept from its CPU.
     pub stalls: u64,
-    /// How long in all [ns].
+    /// How long in all (ns).
     pub stalled_ns: u64,
 }
 
@@ -206,15 +206,15 @@ pub struct WayCounts {
     pub late_frames: u64,
     /// Frames that left over 1 ms after they were due.
     pub very_late_frames: u64,
-    /// The longest time after it was due that a frame left [ns].
+    /// The longest time after it was due that a frame left (ns).
     pub latest_ns: u64,
-    /// By how much the times of spaced frames were shifted, because the thread could not keep them: the rate lost as much [ns].
+    /// By how much the times of spaced frames were shifted, because the thread could not keep them: the rate lost as much (ns).
     #[serde(default)]
     pub slipped_ns: u64,
-    /// What the line sent of spaced frames [ns of the line].
+    /// What the line sent of spaced frames (ns of the line).
     #[serde(default)]
     pub paced_ns: u64,
-    /// By how much the line fell short of its rate while frames waited for the thread, whose times had come [ns of the line].
+    /// By how much the line fell short of its rate while frames waited for the thread, whose times had come (ns of the line).
     #[serde(default)]
     pub short_ns: u64,
     /// Of the lost frames, those that were copies: their originals went on.
@@ -249,7 +249,7 @@ pub struct WireCounts {
     pub ways: [WayCounts; 2],
     /// What it does to frames that come now, in each way.
     pub does: [Vec<Impairment>; 2],
-    /// Since when: its traces began then [ns].
+    /// Since when: its traces began then (ns).
     #[serde(default)]
     pub does_since_ns: u64,
     /// When its thread was kept from its CPU.
@@ -258,8 +258,8 @@ pub struct WireCounts {
     /// What carries its frames.
     #[serde(default)]
     pub carried: WireCarried,
-    /// Before they were counted [ns].
+    /// Before they were counted (ns).
     pub begin_ns: u64,
-    /// After they were counted [ns].
+    /// After they were counted (ns).
     pub end_ns: u64,
 }

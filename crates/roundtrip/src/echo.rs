@@ -18,7 +18,7 @@ pub enum Echo {
         /// Whose it is.
         id: u16,
     },
-    /// An echo of ICMPv6 (RFC 4443).
+    /// An echo of `ICMPv6` (RFC 4443).
     V6 {
         /// Whose it is.
         id: u16,
@@ -37,7 +37,7 @@ impl Echo {
         }
     }
 
-    /// Its length. [bytes]
+    /// Its length. (bytes)
     pub const fn head_bytes(self) -> usize {
         match self {
             Self::Udp => 0,

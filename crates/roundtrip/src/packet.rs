@@ -1,6 +1,6 @@
 //! What a datagram or an echo request begins with: whose it is, which one, and when it left.
 
-/// Its length. [bytes]
+/// Its length. (bytes)
 pub const HEAD_BYTES: usize = 24;
 
 /// The beginning of a payload.
@@ -10,7 +10,7 @@ pub struct Head {
     pub cookie: u64,
     /// Number of the request, from 0.
     pub number: u64,
-    /// When it left, by the clock of the sender. [ns]
+    /// When it left, by the clock of the sender. (ns)
     pub sent_ns: u64,
 }
 

@@ -105,7 +105,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Send what is due; when the next is due. [ns]
+    /// Send what is due; when the next is due. (ns)
     fn send_due(&mut self, now: u64) -> Result<u64, RoundTripError> {
         self.schedule.skip_late(now, MOST_LATE_INTERVALS * self.asked.interval_ns);
         match self.schedule.step(now) {

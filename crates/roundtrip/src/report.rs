@@ -20,9 +20,9 @@ pub enum Report {
 /// Transactions, without the warm-up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TransactionsReport {
-    /// When the reported time began, by CLOCK_MONOTONIC. [ns]
+    /// When the reported time began, by `CLOCK_MONOTONIC`. (ns)
     pub begin_ns: u64,
-    /// How long it was: from its beginning to the last response. [ns]
+    /// How long it was: from its beginning to the last response. (ns)
     pub duration_ns: u64,
     /// Transactions that ended; the histogram has as many values.
     pub transactions: u64,
@@ -32,11 +32,11 @@ pub struct TransactionsReport {
     pub late: u64,
     /// With an interval: requests that were meant for the reported time and had not left at its end.
     pub unsent: u64,
-    /// From the intended time where there is an interval, else from the beginning of a request, to the whole response. [ns]
+    /// From the intended time where there is an interval, else from the beginning of a request, to the whole response. (ns)
     pub latency_ns: Histogram,
-    /// Until a connection was there, of those that were opened in the reported time. [ns]
+    /// Until a connection was there, of those that were opened in the reported time. (ns)
     pub connect_ns: Histogram,
-    /// Length of a slice. [ns]
+    /// Length of a slice. (ns)
     pub slice_ns: u64,
     /// Over time.
     pub slices: Vec<Slice>,
@@ -45,7 +45,7 @@ pub struct TransactionsReport {
 /// Echoes, without the warm-up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProbesReport {
-    /// When the reported time began, by CLOCK_MONOTONIC. [ns]
+    /// When the reported time began, by `CLOCK_MONOTONIC`. (ns)
     pub begin_ns: u64,
     /// Requests that left.
     pub sent: u64,
@@ -59,13 +59,13 @@ pub struct ProbesReport {
     pub duplicate: u64,
     /// Answers that came after that of a later request.
     pub reordered: u64,
-    /// From the sending of a request to its answer's arrival at this end's kernel. [ns]
+    /// From the sending of a request to its answer's arrival at this end's kernel. (ns)
     pub rtt_ns: Histogram,
-    /// How late requests left. [ns]
+    /// How late requests left. (ns)
     pub lateness_ns: Histogram,
     /// Whether the kernel said when answers arrived; else it is when the program read them.
     pub stamped: bool,
-    /// Length of a slice. [ns]
+    /// Length of a slice. (ns)
     pub slice_ns: u64,
     /// Over time.
     pub slices: Vec<Slice>,

@@ -42,9 +42,9 @@ pub struct Serve {
     pub port: u16,
     /// Connections, or datagrams, that are served at the same time.
     pub threads: u16,
-    /// Of a request. [bytes]
+    /// Of a request. (bytes)
     pub request_bytes: u32,
-    /// Of a response; 0: UDP sends back what came. [bytes]
+    /// Of a response; 0: UDP sends back what came. (bytes)
     pub response_bytes: u32,
 }
 
@@ -62,21 +62,21 @@ pub struct Transactions {
     pub port: u16,
     /// Each has one request under way at a time.
     pub connections: u16,
-    /// Of a request. [bytes]
+    /// Of a request. (bytes)
     pub request_bytes: u32,
-    /// Of a response. [bytes]
+    /// Of a response. (bytes)
     pub response_bytes: u32,
     /// Open a connection for each request.
     pub connect_each: bool,
-    /// Intended time from one request of a connection to the next; 0: as soon as the response is there. [ns]
+    /// Intended time from one request of a connection to the next; 0: as soon as the response is there. (ns)
     pub interval_ns: u64,
-    /// Left out of the report. [ns]
+    /// Left out of the report. (ns)
     pub warm_up_ns: u64,
-    /// Of what is reported. [ns]
+    /// Of what is reported. (ns)
     pub duration_ns: u64,
-    /// A response that takes longer counts as lost (UDP), or ends the program (TCP). [ns]
+    /// A response that takes longer counts as lost (UDP), or ends the program (TCP). (ns)
     pub timeout_ns: u64,
-    /// Length of a slice of the report. [ns]
+    /// Length of a slice of the report. (ns)
     pub slice_ns: u64,
 }
 
@@ -92,17 +92,17 @@ pub struct Probes {
     pub address: IpAddr,
     /// Of the other end; ICMP has none.
     pub port: u16,
-    /// From one request to the next. [ns]
+    /// From one request to the next. (ns)
     pub interval_ns: u64,
-    /// Behind the header of ICMP or UDP. [bytes]
+    /// Behind the header of ICMP or UDP. (bytes)
     pub payload_bytes: u32,
-    /// Left out of the report. [ns]
+    /// Left out of the report. (ns)
     pub warm_up_ns: u64,
-    /// Of what is reported. [ns]
+    /// Of what is reported. (ns)
     pub duration_ns: u64,
-    /// How long answers are waited for after the last request. [ns]
+    /// How long answers are waited for after the last request. (ns)
     pub wait_ns: u64,
-    /// Length of a slice of the report. [ns]
+    /// Length of a slice of the report. (ns)
     pub slice_ns: u64,
 }
 

@@ -11,9 +11,9 @@ pub struct Schedule {
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send the request that was meant for this time. [ns]
+    /// Send the request that was meant for this time. (ns)
     Send(u64),
-    /// Nothing before this time. [ns]
+    /// Nothing before this time. (ns)
     Wait(u64),
 }
 

@@ -13,15 +13,12 @@ pub fn serve(asked: &Serve, ready: &dyn Fn()) -> Result<(), RoundTripError> {
     asked.check()?;
     let at = SocketAddr::new(asked.address, asked.port);
     let failed = |source| RoundTripError::system(format!("listening at {at}"), source);
-    let rounds: Box<dyn Fn() -> Result<(), RoundTripError> + Sync> = match asked.protocol {
-        Protocol::Tcp => {
-            let listener = TcpListener::bind(at).map_err(failed)?;
-            Box::new(move || streams(&listener, asked))
-        }
-        _ => {
-            let socket = UdpSocket::bind(at).map_err(failed)?;
-            Box::new(move || datagrams(&socket, asked))
-        }
+    let rounds: Box<dyn Fn() -> Result<(), RoundTripError> + Sync> = if asked.protocol == Protocol::Tcp {
+        let listener = TcpListener::bind(at).map_err(failed)?;
+        Box::new(move || streams(&listener, asked))
+    } else {
+        let socket = UdpSocket::bind(at).map_err(failed)?;
+        Box::new(move || datagrams(&socket, asked))
     };
     ready();
     thread::scope(|scope| {

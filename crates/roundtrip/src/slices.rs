@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct Slice {
     /// Round trips that ended in it.
     pub count: u64,
-    /// All of their times together. [ns]
+    /// All of their times together. (ns)
     pub sum_ns: u64,
-    /// The longest. [ns]
+    /// The longest. (ns)
     pub max_ns: u64,
 }
 
@@ -47,7 +47,7 @@ impl Slices {
         }
     }
 
-    /// How long each is [ns], and all of them.
+    /// How long each is (ns), and all of them.
     pub fn into_parts(self) -> (u64, Vec<Slice>) {
         (self.each_ns, self.own)
     }

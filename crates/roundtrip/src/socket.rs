@@ -55,9 +55,9 @@ pub fn echo_socket(source: IpAddr, to: SocketAddr, icmp: bool) -> io::Result<Own
 /// What arrived, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
-    /// Of the datagram. [bytes]
+    /// Of the datagram. (bytes)
     pub length: usize,
-    /// When the kernel had it, by CLOCK_MONOTONIC; `None`: it did not say. [ns]
+    /// When the kernel had it, by `CLOCK_MONOTONIC`; `None`: it did not say. (ns)
     pub at_ns: Option<u64>,
 }
 

@@ -55,18 +55,14 @@ pub fn run(asked: &Transactions) -> Result<TransactionsReport, RoundTripError> {
             .collect::<Vec<_>>()
     });
     let begin_ns = begun.get().copied().unwrap_or_default() + asked.warm_up_ns;
-    merge(asked, begin_ns, parts.into_iter().collect::<Result<_, _>>()?)
+    Ok(merge(asked, begin_ns, parts.into_iter().collect::<Result<_, _>>()?))
 }
 
 fn lost_thread() -> RoundTripError {
     RoundTripError::system("asking", std::io::Error::other("a thread was lost"))
 }
 
-fn merge(
-    asked: &Transactions,
-    begin_ns: u64,
-    parts: Vec<Part>,
-) -> Result<TransactionsReport, RoundTripError> {
+fn merge(asked: &Transactions, begin_ns: u64, parts: Vec<Part>) -> TransactionsReport {
     let mut whole = Part::new(asked);
     for part in parts {
         whole.lost += part.lost;
@@ -78,7 +74,7 @@ fn merge(
         whole.last_ns = whole.last_ns.max(part.last_ns);
     }
     let (slice_ns, slices) = whole.slices.into_parts();
-    Ok(TransactionsReport {
+    TransactionsReport {
         begin_ns,
         duration_ns: whole.last_ns.saturating_sub(begin_ns).max(asked.duration_ns),
         transactions: whole.latency_ns.count(),
@@ -89,7 +85,7 @@ fn merge(
         connect_ns: whole.connect_ns,
         slice_ns,
         slices,
-    })
+    }
 }
 
 impl Part {
@@ -153,7 +149,7 @@ impl<'a> Asking<'a> {
         Ok(self.part)
     }
 
-    /// Wait until the next request is due; the time that it was meant for, `None` at the end. [ns]
+    /// Wait until the next request is due; the time that it was meant for, `None` at the end. (ns)
     fn next(&mut self) -> Option<u64> {
         loop {
             let now_ns = now_ns();
@@ -195,7 +191,7 @@ impl Peer {
         Ok(Self::Datagrams { socket, cookie: cookie(), number: 0, buffer: vec![0; length.max(LEAST_BUFFER)] })
     }
 
-    /// Open a connection for this request, where each has its own; how long that took. [ns]
+    /// Open a connection for this request, where each has its own; how long that took. (ns)
     fn connect_again(&mut self, asked: &Transactions) -> Result<Option<u64>, RoundTripError> {
         let Self::Stream(stream) = self else { return Ok(None) };
         if !asked.connect_each {

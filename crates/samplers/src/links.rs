@@ -12,7 +12,7 @@ pub struct Link {
     pub name: String,
     /// How often its carrier came or went; `None` where the kernel does not count it.
     pub carrier_changes: Option<u64>,
-    /// The largest packet that it takes, without the Ethernet header [bytes].
+    /// The largest packet that it takes, without the Ethernet header (bytes).
     pub mtu: u32,
 }
 
@@ -51,7 +51,7 @@ fn parse(body: &[u8]) -> Result<Link, SampleError> {
     let mut link = Link { index: u32_at(body, 4)?, ..Link::default() };
     for_each_attribute(attributes, |kind, value| {
         match kind {
-            IFLA_IFNAME => link.name = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            IFLA_IFNAME => String::from_utf8_lossy(value).trim_end_matches('\0').clone_into(&mut link.name),
             IFLA_MTU => link.mtu = u32_at(value, 0)?,
             IFLA_CARRIER_CHANGES => link.carrier_changes = Some(u32_at(value, 0)?.into()),
             _ => {}

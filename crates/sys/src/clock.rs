@@ -1,17 +1,17 @@
 //! Reads the kernel's clocks and measures the offset between two of them. Decides nothing.
 
-/// CLOCK_MONOTONIC now: the clock of every stamp of this crate. [ns]
+/// `CLOCK_MONOTONIC` now: the clock of every stamp of this crate. (ns)
 #[inline]
 pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// How long the calling thread has run. [ns]
+/// How long the calling thread has run. (ns)
 pub fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CLOCK_MONOTONIC for loops that stamp every frame: the CPU's counter between readings of the clock a millisecond
+/// `CLOCK_MONOTONIC` for loops that stamp every frame: the CPU's counter between readings of the clock a millisecond
 /// apart, where the kernel's own clock is that counter; elsewhere the clock itself. 9 ns instead of 22 were measured.
 ///
 /// Its times never run backwards. They differ from [`now_ns`] by what a reading is uncertain by, some tens of ns.
@@ -28,7 +28,7 @@ pub struct StampClock {
 /// Ticks until the clock is read again: under a millisecond at 2 GHz and more.
 const HORIZON_TICKS: u64 = 1 << 21;
 
-/// How long the first slope is measured. [ns]
+/// How long the first slope is measured. (ns)
 const CALIBRATION_NS: u64 = 2_000_000;
 
 impl StampClock {
@@ -52,7 +52,7 @@ impl StampClock {
         this
     }
 
-    /// The time now. [ns]
+    /// The time now. (ns)
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         if !self.ticks {
@@ -101,12 +101,12 @@ fn slope(ticks: u64, ns: u64) -> u64 {
     u64::try_from((u128::from(ns) << 32) / u128::from(ticks.max(1))).unwrap_or(u64::MAX)
 }
 
-/// What to take from CLOCK_REALTIME to get CLOCK_MONOTONIC, as measured by a tight bracket of readings.
+/// What to take from `CLOCK_REALTIME` to get `CLOCK_MONOTONIC`, as measured by a tight bracket of readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealtimeOffset {
-    /// CLOCK_REALTIME minus CLOCK_MONOTONIC [ns]
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` (ns)
     pub offset_ns: i64,
-    /// half the width of the bracket: the error is at most this [ns]
+    /// half the width of the bracket: the error is at most this (ns)
     pub error_ns: u64,
 }
 
@@ -135,18 +135,18 @@ impl RealtimeOffset {
         }
     }
 
-    /// Turns a CLOCK_REALTIME stamp into CLOCK_MONOTONIC. [ns]
+    /// Turns a `CLOCK_REALTIME` stamp into `CLOCK_MONOTONIC`. (ns)
     #[inline]
     pub fn to_monotonic(self, realtime_ns: u64) -> u64 {
         realtime_ns.saturating_add_signed(self.offset_ns.wrapping_neg())
     }
 }
 
-/// The time of one of the kernel's clocks. [ns]
+/// The time of one of the kernel's clocks. (ns)
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result; the clocks passed here exist on every kernel.
-    unsafe { libc::clock_gettime(clock, &mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 

@@ -88,10 +88,10 @@ pub fn driver_settings(name: &str) -> Vec<(&'static str, String)> {
     found
 }
 
-/// How many queues an interface receives from and sends through (ETHTOOL_GCHANNELS); one each when its driver does not say.
+/// How many queues an interface receives from and sends through (`ETHTOOL_GCHANNELS`); one each when its driver does not say.
 pub fn queues(name: &str) -> (u32, u32) {
-    let Ok(socket) = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return (1, 1) };
     const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    let Ok(socket) = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return (1, 1) };
     // cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}
     let mut channels = [0u32; 9];
     channels[0] = ETHTOOL_GCHANNELS;

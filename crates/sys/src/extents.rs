@@ -9,11 +9,11 @@ use super::check;
 /// A run of bytes of a file that lie side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins in the file. [bytes]
+    /// Where it begins in the file. (bytes)
     pub logical: u64,
-    /// Where it begins on the device. [bytes]
+    /// Where it begins on the device. (bytes)
     pub physical: u64,
-    /// How long it is. [bytes]
+    /// How long it is. (bytes)
     pub bytes: u64,
     /// What the device has there.
     pub kind: ExtentKind,

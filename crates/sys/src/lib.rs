@@ -2,6 +2,8 @@
 //! that can be: sockets, shared memory, the page cache, loop devices, clocks, threads, namespaces, descriptors, taps, drivers'
 //! statistics, BPF. It knows no ports, no frames and no protocol of iolab.
 
+#![allow(unsafe_code)] // It calls the kernel by itself: each block says why it is sound.
+
 pub mod bpf;
 pub mod clock;
 pub mod descriptors;

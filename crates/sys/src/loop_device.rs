@@ -13,7 +13,7 @@ const TRIES: usize = 64;
 
 /// Attaches a free loop device to a file and returns its node.
 ///
-/// The kernel's page cache reads exactly what the device is asked for (POSIX_FADV_RANDOM): read-ahead would take its
+/// The kernel's page cache reads exactly what the device is asked for (`POSIX_FADV_RANDOM)`: read-ahead would take its
 /// share of whatever limits the file, and answer requests from memory. The advice belongs to the open file, which
 /// the device keeps; losetup(8) opens its own.
 ///

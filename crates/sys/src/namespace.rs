@@ -27,7 +27,7 @@ fn is_namespace(file: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: a statfs is made of integers; zeros are valid.
     let mut status: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one statfs, which outlives the call.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } < 0 {
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut status) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(i128::from(status.f_type) == NSFS_MAGIC) // of another width on each architecture

@@ -73,7 +73,7 @@ pub fn mincore(file: &File, bytes: usize) -> io::Result<Cached> {
     Ok(Cached { pages: pages as u64, dirty_pages: None })
 }
 
-/// The size of a page. [bytes]
+/// The size of a page. (bytes)
 pub fn page_bytes() -> usize {
     // SAFETY: takes a constant and touches no memory.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

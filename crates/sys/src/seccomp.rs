@@ -9,7 +9,7 @@ use libc::{c_long, sock_filter};
 use crate::check;
 use crate::page_cache::BLKFLSBUF;
 
-/// Of AUDIT_ARCH_*: the machine's number in ELF, 64 bits, little-endian (linux/audit.h).
+/// Of `AUDIT_ARCH`_*: the machine's number in ELF, 64 bits, little-endian (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
@@ -113,7 +113,7 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 
-/// Offsets of struct seccomp_data; the lower half of an argument comes first.
+/// Offsets of struct `seccomp_data`; the lower half of an argument comes first.
 mod at {
     pub const NUMBER: u32 = 0;
     pub const ARCHITECTURE: u32 = 4;

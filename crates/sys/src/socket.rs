@@ -32,7 +32,7 @@ pub fn option<T: Plain>(fd: &OwnedFd, level: i32, name: i32) -> io::Result<(T, u
     let mut length = length_of::<T>();
     let place = ptr::from_mut(&mut value).cast();
     // SAFETY: the kernel writes at most `length` bytes into `value`, and the new length into `length`; both outlive it.
-    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, place, &mut length) })?;
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, place, &raw mut length) })?;
     Ok((value, length as usize))
 }
 
@@ -119,7 +119,7 @@ pub fn wait_readable_ns(fds: &[RawFd], timeout_ns: u64) -> io::Result<bool> {
     timeout.tv_nsec = libc::c_long::try_from(timeout_ns % 1_000_000_000).unwrap_or(0);
     let count = polled.len() as libc::nfds_t;
     // SAFETY: pointer and count describe `polled`, which is ours alone during the call; no signal mask is given.
-    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &timeout, std::ptr::null()) };
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
     match check(ready) {
         Ok(count) => Ok(count > 0),
         Err(seen) if seen.kind() == io::ErrorKind::Interrupted => Ok(false),

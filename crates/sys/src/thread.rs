@@ -22,18 +22,18 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     // SAFETY: `cpu` was checked to lie within the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
     // SAFETY: pointer and size describe `set`; 0 means the calling thread.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) })?;
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })?;
     Ok(())
 }
 
-/// Gives the calling thread a real-time priority (SCHED_FIFO), 1 to 99.
+/// Gives the calling thread a real-time priority (`SCHED_FIFO`), 1 to 99.
 ///
 /// # Errors
 /// When the priority is none, or real-time threads are not allowed to this process.
 pub fn prioritise(priority: u8) -> io::Result<()> {
     let order = libc::sched_param { sched_priority: i32::from(priority) };
     // SAFETY: `order` outlives the call, which reads it only; 0 means the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &order) })?;
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const order) })?;
     Ok(())
 }
 
@@ -59,18 +59,18 @@ pub fn is_real_time() -> bool {
 pub fn priority() -> Option<u8> {
     let mut order = libc::sched_param { sched_priority: 0 };
     // SAFETY: `order` outlives the call, which writes it only; 0 means the calling thread.
-    let told = unsafe { libc::sched_getparam(0, &mut order) };
+    let told = unsafe { libc::sched_getparam(0, &raw mut order) };
     u8::try_from(order.sched_priority).ok().filter(|&priority| told == 0 && priority > 0)
 }
 
-/// Makes the calling thread one among others (SCHED_OTHER), of as much weight as is allowed to it.
+/// Makes the calling thread one among others (`SCHED_OTHER`), of as much weight as is allowed to it.
 ///
 /// # Errors
 /// When the kernel refuses.
 pub fn among_others() -> io::Result<()> {
     let order = libc::sched_param { sched_priority: 0 };
     // SAFETY: `order` outlives the call, which reads it only; 0 means the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &order) })?;
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const order) })?;
     // SAFETY: takes integers only; 0 means the calling thread. Without the right to it the weight stays as it is.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_WEIGHT_NICE) };
     Ok(())

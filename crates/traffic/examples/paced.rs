@@ -61,7 +61,7 @@ fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
             Some(("rate", value)) => rate = value.parse()?,
             Some(("seconds", value)) => seconds = value.parse()?,
             Some(("cpu", value)) => {
-                cpu = value.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>()?
+                cpu = value.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>()?;
             }
             Some(("burst", value)) => burst = value.parse()?,
             Some(("size", value)) => size = value.parse()?,

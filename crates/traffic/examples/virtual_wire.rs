@@ -2,7 +2,7 @@
 //!
 //! Each line of the input is a JSON object with `impairments` (as in `wire.change`), `seed`, `way` (0 or 1), `frames` and
 //! `every_ns`. Each line of the output has what became of them: `lost_frames`, `stay_mean_ns`, and `stages`, the seed of each
-//! stage. benches/truth/wire_draws.py drives it.
+//! stage. `benches/truth/wire_draws.py` drives it.
 
 use std::io::{BufRead, Write};
 

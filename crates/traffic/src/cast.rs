@@ -14,7 +14,7 @@ use crate::frames::Plan;
 use crate::ports::{lock, OpenPort};
 use crate::receive::Manner;
 
-/// Windows of all flows together [bits].
+/// Windows of all flows together (bits).
 const WINDOW_BITS: u32 = 1 << 26;
 
 /// A sender and its port.

@@ -14,7 +14,7 @@ pub type Recordings = HashMap<String, Arc<Recording>>;
 pub struct Made {
     pub template: FrameTemplate,
     pub mix: SizeMix,
-    /// In the order of the mix [bytes, without FCS].
+    /// In the order of the mix (bytes, without FCS).
     pub sizes_bytes: Box<[usize]>,
     pub size_order: Order,
     pub flow_order: Order,
@@ -60,7 +60,7 @@ impl Contents {
         }
     }
 
-    /// The length of a frame without FCS [bytes].
+    /// The length of a frame without FCS (bytes).
     #[inline]
     pub fn bytes(&self, size: usize) -> usize {
         match self {
@@ -69,7 +69,7 @@ impl Contents {
         }
     }
 
-    /// The length of the longest frame without FCS [bytes].
+    /// The length of the longest frame without FCS (bytes).
     pub fn largest_bytes(&self) -> usize {
         match self {
             Self::Made(made) => made.template.largest_bytes(),
@@ -130,7 +130,7 @@ impl Contents {
         }
     }
 
-    /// The tag of the stamps, and where they are in a frame as sent [bytes].
+    /// The tag of the stamps, and where they are in a frame as sent (bytes).
     pub fn stamps(&self) -> (u16, usize) {
         match self {
             Self::Made(made) => (made.template.tag(), made.template.stamp_offset()),

@@ -16,12 +16,12 @@ use iolab_sys::thread;
 use crate::held::Held;
 use crate::ports::lock;
 
-/// Two seconds at 65 000 frames/s; of 1514 B, 42 ms of a 10 Gbit/s line [frames, bytes].
+/// Two seconds at 65 000 frames/s; of 1514 B, 42 ms of a 10 Gbit/s line (frames, bytes).
 const MOST_HELD_FRAMES: usize = 1 << 17;
 const MOST_HELD_BYTES: usize = 64 << 20;
 /// As many are taken or given at once.
 const BATCH: usize = 64;
-/// A receiving AF_XDP port carries no longer frames [bytes, without FCS].
+/// A receiving `AF_XDP` port carries no longer frames (bytes, without FCS).
 const MOST_BYTES: usize = 4096 - 256;
 /// It sleeps only through longer times without a frame, and only to so much before the next is due: a thread is woken late.
 const SLEEP_FROM_NS: u64 = 1_000_000;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use iolab_engine::impairment::{Marks, Passing, Timeline};
 use iolab_engine::Nanos;
 
-/// The least that the kernel gives at once [bytes].
+/// The least that the kernel gives at once (bytes).
 const PAGE_BYTES: usize = 4096;
 
 /// For so many frames there is room to keep what is known of them; more take memory when they come.

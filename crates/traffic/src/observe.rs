@@ -7,15 +7,15 @@ use iolab_protocol::traffic::ThreadUse;
 use iolab_sys::clock;
 use nix::sys::resource::{getrusage, UsageWho};
 
-/// The kernel counts CPU classes in ticks of this length (USER_HZ is 100 everywhere).
+/// The kernel counts CPU classes in ticks of this length (`USER_HZ` is 100 everywhere).
 const TICK_NS: u64 = 10_000_000;
 
 /// What a thread used until a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Time on a CPU [ns].
+    /// Time on a CPU (ns).
     pub run_ns: u64,
-    /// Time ready but waiting for a CPU [ns].
+    /// Time ready but waiting for a CPU (ns).
     pub wait_ns: u64,
     /// How often it gave up the CPU.
     pub voluntary_switches: u64,

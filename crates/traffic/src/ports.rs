@@ -9,7 +9,7 @@ use iolab_protocol::ErrorObject;
 
 use crate::faults::port_refused;
 
-/// The usual largest frame and a VLAN tag, with FCS [bytes].
+/// The usual largest frame and a VLAN tag, with FCS (bytes).
 const USUAL_BYTES: usize = 1522;
 
 type Tx = Box<dyn TxPort>;

@@ -52,9 +52,9 @@ impl Phase {
 /// A time without a look at the port.
 #[derive(Debug, Clone, Copy)]
 pub struct Lapse {
-    /// The last look before [ns].
+    /// The last look before (ns).
     pub begin_ns: u64,
-    /// The next look [ns].
+    /// The next look (ns).
     pub end_ns: u64,
     /// What the thread used since the lapse before.
     pub used: Moment,
@@ -69,9 +69,9 @@ pub struct Received {
     pub port: RxStats,
     /// Whether nothing arrived any more.
     pub drained: bool,
-    /// When it began [ns].
+    /// When it began (ns).
     pub begin_ns: u64,
-    /// When it ended [ns].
+    /// When it ended (ns).
     pub end_ns: u64,
     /// What its thread used.
     pub used: Moment,

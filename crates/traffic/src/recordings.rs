@@ -11,7 +11,7 @@ use crate::faults::bad_params;
 use crate::headers::bytes_of;
 use crate::ports::lock;
 
-/// Of one piece, and of all recordings of a set [bytes].
+/// Of one piece, and of all recordings of a set (bytes).
 const MOST_PIECE_BYTES: usize = 1 << 20;
 const MOST_BYTES: usize = 256 << 20;
 const MOST_RECORDINGS: usize = 16;

@@ -5,7 +5,7 @@
 
 /// Of the time awake, a thread sleeps one part of this many: 6.7 %, above the 5 % that a kernel takes.
 const AWAKE_PER_SLEEP: u64 = 14;
-/// So much is asked for at once: enough that a virtual CPU sleeps at all before the timer runs out [ns].
+/// So much is asked for at once: enough that a virtual CPU sleeps at all before the timer runs out (ns).
 const NAP_NS: u64 = 15_000;
 /// A nap within a gap may be so short.
 const LEAST_NS: u64 = 10_000;

@@ -37,11 +37,11 @@ use root::Root;
 pub const FLUSHER: &str = "flush-for-a-program";
 /// The user of confined programs. Nothing belongs to it and nobody gives it away: systemd leaves 65520 to 65533 unused.
 const USER: u32 = 65_520;
-/// Of memory that stays in memory: buffers that fio registers with io_uring [bytes].
+/// Of memory that stays in memory: buffers that fio registers with `io_uring` (bytes).
 const LOCKED_BYTES: u64 = 1 << 30;
-/// Threads and processes of the user, the kernel's workers for io_uring among them.
+/// Threads and processes of the user, the kernel's workers for `io_uring` among them.
 const MOST_PROCESSES: u64 = 4096;
-/// In units of RLIMIT_NICE: every nice(2) may be had, within the program's own processes.
+/// In units of `RLIMIT_NICE`: every nice(2) may be had, within the program's own processes.
 const EVERY_NICE: u64 = 40;
 
 /// Let the next process that this thread starts be the first of a process namespace: it sees no others, and all end with it.
@@ -180,7 +180,7 @@ fn is_closed(go: &File) -> bool {
     watched[0].revents().is_some_and(|seen| seen.contains(PollFlags::POLLHUP))
 }
 
-/// Start the process that flushes a device for a program without the right to (BLKFLSBUF takes CAP_SYS_ADMIN). On the socket it
+/// Start the process that flushes a device for a program without the right to (BLKFLSBUF takes `CAP_SYS_ADMIN`). On the socket it
 /// waits for the device, then for the listener. It is in none of the walls, and takes no other order.
 fn begin_flusher() -> io::Result<OwnedFd> {
     let (own, theirs) = pair()?;

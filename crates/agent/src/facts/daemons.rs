@@ -25,7 +25,7 @@ pub fn running(proc: &Path) -> Vec<String> {
     known.map(|name| (*name).to_owned()).collect()
 }
 
-/// The daemon that manages an interface, by the state files that NetworkManager and systemd-networkd keep below `/run`.
+/// The daemon that manages an interface, by the state files that `NetworkManager` and systemd-networkd keep below `/run`.
 pub fn manager(root: &Path, interface: &str) -> Option<String> {
     let number = fs::read_to_string(root.join("sys/class/net").join(interface).join("ifindex")).ok()?;
     let state = |place: &str, line: &str| {

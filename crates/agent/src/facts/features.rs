@@ -161,7 +161,7 @@ fn try_batch(
     program: &str,
     lines: &[(&'static str, &str)],
 ) -> Vec<(&'static str, Option<bool>)> {
-    let stdin = lines.iter().map(|(_, line)| format!("{line}\n")).collect();
+    let stdin = lines.iter().flat_map(|(_, line)| [*line, "\n"]).collect();
     let argv = [program, "-force", "-batch", "-"].map(str::to_owned).to_vec();
     let program =
         Program { argv, stdin, place: Place::Fresh, capture_bytes: 64 * 1024, ..Program::default() };

@@ -1,9 +1,10 @@
 //! Facts that are files: the kernel, the processor, memory, interfaces.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use iolab_protocol::facts::{Facts, InterfaceFacts};
+use iolab_protocol::facts::{Facts, InterfaceFacts, ProcessorFacts};
 use nix::sys::utsname::uname;
 
 use crate::faults::{refused_errno, Answer};
@@ -35,11 +36,11 @@ pub fn read(known_interfaces: Option<Vec<InterfaceFacts>>) -> Answer<Facts> {
         }),
         load_1min_milli: file("/proc/loadavg").and_then(|load| load_milli(&load)).unwrap_or(0),
         interfaces: known_interfaces.unwrap_or_else(interfaces),
-        programs: Default::default(),
-        features: Default::default(),
-        processors: Default::default(),
-        daemons: Default::default(),
-        settings: Default::default(),
+        programs: BTreeMap::new(),
+        features: BTreeMap::new(),
+        processors: ProcessorFacts::default(),
+        daemons: Vec::new(),
+        settings: BTreeMap::new(),
     })
 }
 
@@ -63,12 +64,12 @@ fn interface(folder: &Path) -> Option<InterfaceFacts> {
         driver: driver.or(kind),
         mtu: read("mtu")?.trim().parse().ok()?,
         up: flags & IFF_UP != 0,
-        offloads: Default::default(),
+        offloads: BTreeMap::new(),
         numa_node: read("device/numa_node").and_then(|node| node.trim().parse().ok()),
         driver_version: None,
         firmware: None,
-        coalescing: Default::default(),
-        pause: Default::default(),
+        coalescing: BTreeMap::new(),
+        pause: BTreeMap::new(),
         manager: None,
     })
 }

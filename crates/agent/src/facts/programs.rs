@@ -13,7 +13,7 @@ pub fn version(host: &Host, name: &str) -> Option<String> {
         let program = Program { argv, capture_bytes: 4096, ..Program::default() };
         let ran = host.run(program, patience(host)).ok()?;
         let succeeded = ran.end.ending.exit_status == Some(0);
-        said = version_line(&ran.child.output_beginning(4096), succeeded).to_owned();
+        version_line(&ran.child.output_beginning(4096), succeeded).clone_into(&mut said);
         if succeeded && !said.is_empty() {
             break;
         }

@@ -167,6 +167,7 @@ impl Link {
         Ok(())
     }
 
+    #[allow(clippy::large_stack_arrays)] // Its thread has a stack many times as large.
     fn read(&self, inbox: &mut Inbox, tell: &impl Fn(Heard)) -> Result<(), String> {
         let mut buffer = [0; 64 * 1024];
         match read(&self.line, &mut buffer) {
@@ -211,5 +212,5 @@ fn notification(id: &str, heard: Heard) -> Notification {
     }
 }
 
-/// How often to look whether the listener has room [ms].
+/// How often to look whether the listener has room (ms).
 const LOOK_AGAIN: u16 = 10;

@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub struct Outbox {
     lines: VecDeque<Waiting>,
-    /// How much of the first line is written [bytes].
+    /// How much of the first line is written (bytes).
     written: usize,
     size_bytes: usize,
     last: Ticket,
-    /// Where the first line begins in all that was ever put in [bytes].
+    /// Where the first line begins in all that was ever put in (bytes).
     begin: u64,
 }
 
 struct Waiting {
     ticket: Ticket,
     line: Vec<u8>,
-    /// Where the line ends in all that was ever put in [bytes].
+    /// Where the line ends in all that was ever put in (bytes).
     end: u64,
 }
 

@@ -18,7 +18,7 @@ use crate::Clock;
 
 /// Single bytes that edition 2.00 moves: 3 MiB.
 const SINGLE_BYTES: u64 = 3 << 20;
-/// What a C library takes at a time where a file system's blocks are of this size. [bytes]
+/// What a C library takes at a time where a file system's blocks are of this size. (bytes)
 const LIBRARY_BYTES: usize = 4096;
 
 /// The file and how it is treated.
@@ -47,9 +47,9 @@ impl<'a> LargeFile<'a> {
     ) -> Result<Self, DiskError> {
         let behind = Behind::open(&asked.behind)?;
         let path = folder.path().join(name);
-        let _emptying =
+        let emptying =
             Emptying::begin(&behind).map_err(DiskError::at("emptying what is behind the disk of", &path))?;
-        Ok(Self { asked, clock, folder, name, path, behind, _emptying })
+        Ok(Self { asked, clock, folder, name, path, behind, _emptying: emptying })
     }
 
     /// Opens it.
@@ -187,7 +187,7 @@ impl<'a> LargeFile<'a> {
     }
 
     /// Moves single bytes, 8 KiB of them between two looks at the clock, as edition 2.00 does: one look per byte would
-    /// take a tenth of its time. Gives the longest time of so many. [ns]
+    /// take a tenth of its time. Gives the longest time of so many. (ns)
     fn by_chunks(&self, count: u64, mut chunk: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
         let mut slow = Slowest::new(self.clock);
         for _ in 0..count / CHUNK_BYTES {
@@ -219,7 +219,7 @@ pub fn bump(block: &mut [u8], chunk: u64) {
 /// Times single operations and keeps the longest time.
 pub struct Slowest<'a> {
     clock: Clock<'a>,
-    /// So far. [ns]
+    /// So far. (ns)
     pub worst_ns: u64,
 }
 

@@ -15,9 +15,9 @@ use crate::Clock;
 
 use self::large::LargeFile;
 
-/// Of the large file's blocks, in both editions. [bytes]
+/// Of the large file's blocks, in both editions. (bytes)
 const CHUNK: usize = 8192;
-/// The same, among sizes of files. [bytes]
+/// The same, among sizes of files. (bytes)
 const CHUNK_BYTES: u64 = CHUNK as u64;
 
 /// Runs it.

@@ -75,7 +75,7 @@ fn tickets(large: &LargeFile<'_>, seeks: u64) -> Result<File, DiskError> {
     Ok(File::from(read))
 }
 
-/// One seeker, until there are no tickets; gives its slowest seek. [ns]
+/// One seeker, until there are no tickets; gives its slowest seek. (ns)
 fn seek(large: &LargeFile<'_>, mut file: File, mut tickets: File) -> Result<u64, DiskError> {
     let mut buffer = Buffer::zeroed(CHUNK, large.asked.data);
     let mut slow = Slowest::new(large.clock);

@@ -1,11 +1,11 @@
-//! A line whose queue keeps its delay low: CoDel (Nichols, Jacobson, McGregor and Iyengar, RFC 8289).
+//! A line whose queue keeps its delay low: `CoDel` (Nichols, Jacobson, `McGregor` and Iyengar, RFC 8289).
 
 use super::line::LineClock;
 use super::queue::{Limit, Queue};
 use super::{Impairment, Onward, Passing};
 use crate::time::Nanos;
 
-/// CoDel's two parameters (RFC 8289, section 4).
+/// `CoDel`'s two parameters (RFC 8289, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodelTarget {
     /// The delay that a queue may keep; 5 ms for the Internet.
@@ -23,7 +23,7 @@ pub struct CodelLine {
     limit: Limit,
     law: CodelTarget,
     waiting: Queue,
-    /// the longest frame so far [bytes]
+    /// the longest frame so far (bytes)
     largest_bytes: u32,
     /// when the delay will have been above the target for an interval
     first_above: Option<Nanos>,
@@ -36,7 +36,7 @@ pub struct CodelLine {
 }
 
 impl CodelLine {
-    /// A line behind a queue that never holds more than `limit` (of frames or bytes; a limit of time is what CoDel is).
+    /// A line behind a queue that never holds more than `limit` (of frames or bytes; a limit of time is what `CoDel` is).
     pub fn new(clock: LineClock, limit: Limit, law: CodelTarget) -> Self {
         Self {
             clock,

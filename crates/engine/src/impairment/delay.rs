@@ -58,7 +58,7 @@ impl Delay {
         }
     }
 
-    /// A delay that `seed` draws for each frame, with a correlation in parts of [`PARTS`].
+    /// A delay that `seed` draws for each frame, with a correlation in parts of `PARTS`.
     ///
     /// # Errors
     /// When the correlation is above 1, a jitter above 4 s, or a list of samples empty.
@@ -77,7 +77,7 @@ impl Delay {
             Jitter::Samples(samples) => ("number of samples of a delay", samples.len() as u64, "1 or more"),
             Jitter::None => ("", 1, ""),
         };
-        let fits = if matches!(jitter, Jitter::Samples(_)) { seen > 0 } else { seen <= u64::from(u32::MAX) };
+        let fits = if matches!(jitter, Jitter::Samples(_)) { seen > 0 } else { u32::try_from(seen).is_ok() };
         if !fits {
             return Err(EngineError::Setting { what, seen, allowed });
         }

@@ -17,7 +17,7 @@ enum Model {
 }
 
 /// The model of Gilbert (1960) and Elliott (1963): a good and a bad state, each with its own loss. All ratios are in parts of
-/// [`PARTS`]. The mean run in the bad state is 1 / `to_good` frames, its share `to_bad` / (`to_bad` + `to_good`).
+/// `PARTS`. The mean run in the bad state is 1 / `to_good` frames, its share `to_bad` / (`to_bad` + `to_good`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GilbertElliott {
     /// From the good state to the bad one, before each frame.
@@ -31,7 +31,7 @@ pub struct GilbertElliott {
 }
 
 impl Loss {
-    /// Lose `ratio` parts in [`PARTS`] of the frames, each for itself.
+    /// Lose `ratio` parts in `PARTS` of the frames, each for itself.
     ///
     /// # Errors
     /// When the ratio is above 1.

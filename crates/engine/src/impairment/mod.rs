@@ -57,7 +57,7 @@ pub struct Passing {
     pub ecn_capable: bool,
     /// Which of the classes of a pacer it belongs to, by their places.
     pub class: Option<u16>,
-    /// What it takes at the pace that a pacer gave its class; 0: none spaced it [ns].
+    /// What it takes at the pace that a pacer gave its class; 0: none spaced it (ns).
     pub takes_ns: u32,
     /// What was done to it.
     pub marks: Marks,

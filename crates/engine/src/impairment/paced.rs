@@ -15,9 +15,9 @@ const PARTS_PER_BIT: i128 = 1_000_000_000;
 /// What a class is sure to get, and may have. Rates are in bits of frames with FCS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacedClass {
-    /// What it is sure to get [bit/s].
+    /// What it is sure to get (bit/s).
     pub rate_bps: u64,
-    /// What it may have when others leave it over [bit/s].
+    /// What it may have when others leave it over (bit/s).
     pub ceil_bps: u64,
     /// What may wait.
     pub limit: Limit,
@@ -187,7 +187,7 @@ impl PacedClasses {
     }
 }
 
-/// What a frame takes at a pace [ns].
+/// What a frame takes at a pace (ns).
 fn takes_ns(frame_bytes: u32, pace_bps: u64) -> u32 {
     let parts = u128::from(frame_bytes) * 8 * PARTS_PER_BIT.unsigned_abs();
     u32::try_from(parts / u128::from(pace_bps.max(1))).unwrap_or(u32::MAX)

@@ -51,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// What waits [bytes, with FCS].
+    /// What waits (bytes, with FCS).
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

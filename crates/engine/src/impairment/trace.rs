@@ -6,19 +6,19 @@ use crate::time::Nanos;
 /// A rate that changes at given times.
 #[derive(Debug, Clone)]
 pub struct RateTrace {
-    /// How long each rate holds [ns, bit/s].
+    /// How long each rate holds (ns, bit/s).
     steps: Box<[(u64, u64)]>,
     step: usize,
     step_end: Nanos,
     free: Nanos,
-    /// What the line had left in the last nanosecond of the frame before [bit/s times ns].
+    /// What the line had left in the last nanosecond of the frame before (bit/s times ns).
     credit: u128,
 }
 
 const PER_BIT: u128 = 1_000_000_000; // bit/s times ns
 
 impl RateTrace {
-    /// Rates and how long each holds [ns, bit/s], from `start` on.
+    /// Rates and how long each holds (ns, bit/s), from `start` on.
     ///
     /// # Errors
     /// When none of them is above zero, or a time is zero.
@@ -46,12 +46,9 @@ impl RateTrace {
             (self.free, self.credit) = (now, 0);
         }
         let needed = u128::from(frame_bytes) * 8 * PER_BIT;
-        let mut needed = match needed.checked_sub(self.credit) {
-            Some(needed) => needed,
-            None => {
-                self.credit -= needed;
-                return self.free;
-            }
+        let Some(mut needed) = needed.checked_sub(self.credit) else {
+            self.credit -= needed;
+            return self.free;
         };
         self.credit = 0;
         loop {

@@ -29,7 +29,7 @@ pub struct Bins {
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct BinsReport {
-    /// The length of a window [ns].
+    /// The length of a window (ns).
     pub window_ns: u64,
     /// The number of the first window.
     pub first: u64,

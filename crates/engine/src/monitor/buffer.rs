@@ -27,11 +27,11 @@ struct Level {
 /// What a buffer would have lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BufferLoss {
-    /// Its depth [bytes].
+    /// Its depth (bytes).
     pub depth_bytes: u64,
-    /// What found no room [bytes].
+    /// What found no room (bytes).
     pub lost_bytes: u64,
-    /// All that came [bytes].
+    /// All that came (bytes).
     pub offered_bytes: u64,
 }
 

@@ -26,11 +26,11 @@ struct Level {
 /// The smallest bucket at one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CurvePoint {
-    /// rho: the rate at which the bucket drains [bit/s].
+    /// rho: the rate at which the bucket drains (bit/s).
     pub rate_bps: u64,
-    /// sigma: the depth that just holds the traffic, rounded up [bytes].
+    /// sigma: the depth that just holds the traffic, rounded up (bytes).
     pub depth_bytes: u64,
-    /// What is still in it: above zero when the traffic was faster than the rate to the end [bytes].
+    /// What is still in it: above zero when the traffic was faster than the rate to the end (bytes).
     pub left_bytes: u64,
 }
 

@@ -18,15 +18,15 @@ use super::{
 pub struct ObserverConfig {
     /// The lengths of windows.
     pub windows: Vec<Nanos>,
-    /// Rate of the line that is thought of [bit/s]; none: windows are of memory's view alone.
+    /// Rate of the line that is thought of (bit/s); none: windows are of memory's view alone.
     pub line_bps: Option<u64>,
     /// Frames less than that apart are of one train.
     pub train_gap: Nanos,
-    /// Rates of the curve [bit/s].
+    /// Rates of the curve (bit/s).
     pub rates_bps: Vec<u64>,
-    /// Depths of buffers before the line [bytes].
+    /// Depths of buffers before the line (bytes).
     pub buffers_bytes: Vec<u64>,
-    /// What windows that are kept one by one may take, all together [bytes].
+    /// What windows that are kept one by one may take, all together (bytes).
     pub kept_bytes: usize,
 }
 

@@ -29,11 +29,11 @@ pub struct TrainsReport {
     pub frames: Histogram,
     /// Trains by their bytes.
     pub bytes: Histogram,
-    /// Trains by their length, from the first frame to the last [ns].
+    /// Trains by their length, from the first frame to the last (ns).
     pub lengths: Histogram,
-    /// Times from the first frame of a train to that of the next [ns].
+    /// Times from the first frame of a train to that of the next (ns).
     pub intervals: Histogram,
-    /// Gaps between frames [ns].
+    /// Gaps between frames (ns).
     pub gaps: Histogram,
 }
 

@@ -27,7 +27,7 @@ pub enum StallPolicy {
     Slip,
     /// Up to `max_frames` of them are sent late, at no more than twice the rate; the rest shifts the schedule.
     CatchUp {
-        /// The most that are caught up after one stall [frames].
+        /// The most that are caught up after one stall (frames).
         max_frames: u32,
     },
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
-/// The longest burst there can be [frames].
+/// The longest burst there can be (frames).
 pub const LONGEST_BURST: u32 = 64;
 /// How many stalls are kept one by one; more are counted only.
 pub const STALL_LOG_ENTRIES: usize = 4096;
@@ -49,9 +49,9 @@ pub struct PacerStats {
     pub retracted_frames: u64,
     /// How often a frame was due and the interface had no room.
     pub blocked_polls: u64,
-    /// Time between one frame and the next; 0 within a burst [ns].
+    /// Time between one frame and the next; 0 within a burst (ns).
     pub gaps: Histogram,
-    /// Time between a frame's turn and its sending [ns].
+    /// Time between a frame's turn and its sending (ns).
     pub lateness: Histogram,
     /// Bursts by their length: `bursts[n]` times `n` frames left together.
     pub bursts: Box<[u64]>,

@@ -3,7 +3,7 @@
 use super::window::Windows;
 
 /// Frames displaced by more than this count as lost in the density, and so many arrivals are waited for before a number that
-/// is missing is taken for lost (the displacement threshold of RFC 5236) [frames].
+/// is missing is taken for lost (the displacement threshold of RFC 5236) (frames).
 const THRESHOLD: u8 = 16;
 const WAITING: usize = THRESHOLD as usize;
 
@@ -22,7 +22,7 @@ struct Unplaced {
 #[derive(Debug, Clone)]
 pub(super) struct Density {
     flows: Box<[Unplaced]>,
-    /// by displacement, from -THRESHOLD on; late frames are above zero [frames]
+    /// by displacement, from -THRESHOLD on; late frames are above zero (frames)
     counts: [u64; 2 * WAITING + 1],
 }
 

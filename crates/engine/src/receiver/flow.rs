@@ -15,7 +15,7 @@ pub(super) enum Arrival {
     InOrder,
     /// The first copy, after newer ones (type-P-reordered: RFC 4737 section 3).
     Reordered {
-        /// How many first copies arrived since the earliest newer one (RFC 4737 section 4.2.1) [frames].
+        /// How many first copies arrived since the earliest newer one (RFC 4737 section 4.2.1) (frames).
         extent: u64,
     },
     /// A further copy.

@@ -21,7 +21,7 @@ use flow::{Arrival, Flow, Jumps};
 pub use report::{FlowReport, ReceiverReport, ReceiverTotals};
 use window::Windows;
 
-/// More than this is refused: 65536 flows with windows of 65536 frames [bytes].
+/// More than this is refused: 65536 flows with windows of 65536 frames (bytes).
 const MEMORY_LIMIT_BYTES: u64 = 512 << 20;
 const PER_FLOW_HISTOGRAM_LIMIT: usize = 256;
 
@@ -30,7 +30,7 @@ const PER_FLOW_HISTOGRAM_LIMIT: usize = 256;
 pub struct ReceiverConfig {
     /// The number of flows, 1 to 2^20.
     pub flow_count: u32,
-    /// How far behind the newest frame of a flow an older one is still recognised: a power of two [frames].
+    /// How far behind the newest frame of a flow an older one is still recognised: a power of two (frames).
     pub window_frames: u32,
     /// The flow that frames without a stamp count to, where some are sent; none: they are foreign.
     pub unstamped_flow: Option<u32>,
@@ -186,7 +186,7 @@ impl Receiver {
         self.stray
     }
 
-    /// One-way latency of first copies, all flows [ns].
+    /// One-way latency of first copies, all flows (ns).
     pub const fn latency(&self) -> &Histogram {
         &self.latency
     }

@@ -27,13 +27,13 @@ pub struct FlowReport {
     pub too_late_frames: u64,
     /// First copies that arrived before they were sent, by their clocks; they are in no latency.
     pub negative_latency_frames: u64,
-    /// The largest reordering extent (RFC 4737 section 4.2.1) [frames].
+    /// The largest reordering extent (RFC 4737 section 4.2.1) (frames).
     pub reorder_extent_max_frames: u64,
-    /// Sum of the latencies of first copies [ns].
+    /// Sum of the latencies of first copies (ns).
     pub latency_sum_ns: u64,
-    /// Smallest latency [ns].
+    /// Smallest latency (ns).
     pub latency_min_ns: Option<u64>,
-    /// Largest latency [ns].
+    /// Largest latency (ns).
     pub latency_max_ns: Option<u64>,
 }
 
@@ -98,13 +98,13 @@ pub struct ReceiverReport {
     pub stray: StrayCounts,
     /// All frames that were handed in: those of the totals and the strays.
     pub arrived_frames: u64,
-    /// Whole frames of this trial, all copies, with FCS [bytes].
+    /// Whole frames of this trial, all copies, with FCS (bytes).
     pub arrived_bytes: u64,
     /// When the first whole frame of this trial arrived.
     pub first_at: Option<Nanos>,
     /// When the last whole frame of this trial arrived.
     pub last_at: Option<Nanos>,
-    /// One-way latency of first copies [ns].
+    /// One-way latency of first copies (ns).
     pub latency: Histogram,
     /// Reordering extents (RFC 4737 section 4.2.1): exact back to a flow's 16th newest hole (of more than 65 536 flows:
     /// fewer), a lower bound beyond.
@@ -116,7 +116,7 @@ pub struct ReceiverReport {
     pub slices: Box<[u64]>,
     /// First copies by the part of the trial in which they arrived; empty likewise.
     pub arrivals: ArrivalsReport,
-    /// Latency of each flow, when there are at most 256 [ns].
+    /// Latency of each flow, when there are at most 256 (ns).
     pub flow_latency: Box<[Histogram]>,
     /// The balance of each flow.
     pub flows: Box<[FlowReport]>,

@@ -19,7 +19,7 @@ impl Windows {
         Self { words: vec![0; words].into(), flows, mask: u64::from(window_frames) - 1 }
     }
 
-    /// The length of a window [frames].
+    /// The length of a window (frames).
     #[inline]
     pub const fn frames(&self) -> u64 {
         self.mask + 1

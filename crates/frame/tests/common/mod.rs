@@ -58,7 +58,7 @@ fn config(sizes: SizeMix, tags: u16, addresses: Addresses) -> TemplateConfig {
     }
 }
 
-/// A seeded source of numbers (SplitMix64).
+/// A seeded source of numbers (`SplitMix64`).
 pub struct Numbers(pub u64);
 
 impl Numbers {

@@ -23,9 +23,9 @@ pub enum Rule {
     /// a token bucket, in exact integer arithmetic on the kernel's clock: in any time T at most
     /// `rate_pps` x T + `burst_frames`
     TokenBucket {
-        /// tokens that come in each second, 1 to 100 000 000 [frames/s]
+        /// tokens that come in each second, 1 to 100 000 000 (frames/s)
         rate_pps: u32,
-        /// what it holds when full, 1 to 1 000 000 [frames]
+        /// what it holds when full, 1 to 1 000 000 (frames)
         burst_frames: u32,
     },
     /// all but frames n, 2n, 3n, ...
@@ -33,7 +33,7 @@ pub enum Rule {
         /// the n, at least 1
         frames: u32,
     },
-    /// each frame is lost with the same probability, drawn by SplitMix64 from `seed`: the same frames as a seeded loss in user
+    /// each frame is lost with the same probability, drawn by `SplitMix64` from `seed`: the same frames as a seeded loss in user
     /// space loses, whose numbers below 1 000 000 000 are the upper 64 bits of a product
     LoseRandomly {
         /// probability in parts of 1 000 000 000
@@ -61,7 +61,7 @@ pub enum Then {
     },
 }
 
-/// What a device did so far. [frames]
+/// What a device did so far. (frames)
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceStats {
@@ -215,7 +215,7 @@ fn every(program: &mut Assembler, frames: u32, drop: Label) {
     program.jump_if(R1, Condition::Equal, 0, drop);
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
 fn random(program: &mut Assembler, frames_per_billion: u32, drop: Label) {
     use Register::{R1, R2, R8};
     program.load(Width::Double, R1, R8, KEPT);

@@ -39,7 +39,7 @@ const REDIRECTED: i16 = 24;
 /// Calls of fewer frames send copies: one costs some 150 ns, and at a million frames/s a pool per call costs twice as much
 /// per frame with 256 frames in it.
 const POOLED_FRAMES: usize = 256;
-/// A redirection to all entries of a map (BPF_F_BROADCAST).
+/// A redirection to all entries of a map (`BPF_F_BROADCAST`).
 const TO_ALL: u64 = 1 << 3;
 
 /// What is before each frame in its slot: its length.
@@ -97,8 +97,8 @@ struct Kept {
 impl Kept {
     fn new(program: &Program) -> Result<Self, PortError> {
         let keep = || {
-            let _namespace = iolab_sys::thread::new_network()?;
-            Ok(Self { _link: link_generic(program, LOOPBACK_INDEX)?, _namespace })
+            let namespace = iolab_sys::thread::new_network()?;
+            Ok(Self { _link: link_generic(program, LOOPBACK_INDEX)?, _namespace: namespace })
         };
         // In a thread of its own, which ends with the namespace it was moved to.
         let kept = std::thread::scope(|scope| {
@@ -116,16 +116,16 @@ impl LiveProgram {
         let value_bytes = usize::from(HEAD_BYTES) + slots * slot_bytes;
         let frames = Map::shared_with_us(u32::try_from(value_bytes).unwrap_or(u32::MAX))?;
         let devices = Map::new(MapKind::Devices, 8, 2)?;
-        let _chooser = Program::load_of_target("iolab_copies", &copies_only(frames.fd()))?;
+        let chooser = Program::load_of_target("iolab_copies", &copies_only(frames.fd()))?;
         // From here on the interface is known whichever namespace a sending thread is in.
-        devices.set_target(0, index, &_chooser)?;
-        devices.set_target(1, index, &_chooser)?;
+        devices.set_target(0, index, &chooser)?;
+        devices.set_target(1, index, &chooser)?;
         let code = instructions(frames.fd(), devices.fd(), slots, slot_bytes, most_bytes);
         let program = Program::load("iolab_live", &code)?;
-        let _kept = Kept::new(&program)?;
+        let kept = Kept::new(&program)?;
         let memory = frames.map_memory(value_bytes)?;
         let blank = vec![0; most_bytes];
-        let _maps = [frames, devices];
+        let maps = [frames, devices];
         Ok(Self {
             program,
             memory,
@@ -134,9 +134,9 @@ impl LiveProgram {
             most_bytes,
             full_bytes: 0,
             blank,
-            _kept,
-            _maps,
-            _chooser,
+            _kept: kept,
+            _maps: maps,
+            _chooser: chooser,
         })
     }
 

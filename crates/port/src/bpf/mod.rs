@@ -16,7 +16,7 @@ const XDP_DROP: i32 = 1;
 const XDP_PASS: i32 = 2;
 const XDP_TX: i32 = 3;
 
-/// Fields of struct xdp_md. [bytes from its start]
+/// Fields of struct `xdp_md`. (bytes from its start)
 mod context {
     pub(super) const DATA: i16 = 0;
     pub(super) const DATA_END: i16 = 4;

@@ -1,4 +1,4 @@
-//! The program of a receiving AF_XDP port: stamps a frame and hands it to the socket of its queue.
+//! The program of a receiving `AF_XDP` port: stamps a frame and hands it to the socket of its queue.
 
 use std::os::fd::RawFd;
 
@@ -13,7 +13,7 @@ use crate::xdp::AfXdp;
 /// Four bytes that a frame must have at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WordMatch {
-    /// where, from the destination address on [bytes]
+    /// where, from the destination address on (bytes)
     pub offset_bytes: u16,
     /// which bits count
     pub mask: [u8; 4],

@@ -1,4 +1,4 @@
-//! Opens AF_PACKET ports: on every Linux interface, also without root in a user namespace of one's own.
+//! Opens `AF_PACKET` ports: on every Linux interface, also without root in a user namespace of one's own.
 
 mod rx;
 mod socket;
@@ -10,16 +10,16 @@ use crate::observed::Way;
 pub use rx::{PacketRx, SeenPacket};
 pub use tx_messages::PacketMessagesTx;
 
-/// What an AF_PACKET port is to be.
+/// What an `AF_PACKET` port is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AfPacket {
     /// the interface's name
     pub interface: String,
-    /// the longest frame sent [bytes, without FCS]
+    /// the longest frame sent (bytes, without FCS)
     pub frame_bytes: usize,
     /// VLAN tags in the longest frame
     pub vlan_tags: u8,
-    /// slots for sending, a power of two [frames]
+    /// slots for sending, a power of two (frames)
     pub ring_frames: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Receives through an AF_PACKET ring (TPACKET_V3) with the kernel's time stamps. Works in a rootless user namespace.
+//! Receives through an `AF_PACKET` ring (`TPACKET_V3`) with the kernel's time stamps. Works in a rootless user namespace.
 //! The kernel shows frames by blocks, at most a millisecond late: stamps are exact, delivery is not prompt.
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,22 +14,22 @@ use crate::interface::Interface;
 use crate::observed::Way;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
 
-/// Large enough that a block lasts for hundreds of frames, small enough to stay in the cache. [bytes]
+/// Large enough that a block lasts for hundreds of frames, small enough to stay in the cache. (bytes)
 const BLOCK_BYTES: usize = 256 << 10;
 const BLOCKS: usize = 128;
-/// The shortest the kernel can: a block is shown after this time even if it is not full. [ms]
+/// The shortest the kernel can: a block is shown after this time even if it is not full. (ms)
 const RETIRE_MS: u32 = 1;
-/// The wall clock's offset changes only when somebody sets the clock. [ns]
+/// The wall clock's offset changes only when somebody sets the clock. (ns)
 const OFFSET_AGE_NS: u64 = 100_000_000;
 const VLAN_TAG_BYTES: usize = 4;
-/// Length of struct virtio_net_hdr. [bytes]
+/// Length of struct `virtio_net_hdr`. (bytes)
 const VNET_BYTES: usize = 10;
 /// A mark beside the kind of segments.
 const GSO_ECN: u8 = 0x80;
 
 #[derive(Debug, Clone, Copy)]
 struct Arrived {
-    /// where the frame begins [bytes from the start of the ring]
+    /// where the frame begins (bytes from the start of the ring)
     start: usize,
     frame_bytes: usize,
     stamp_ns: u64,
@@ -43,11 +43,11 @@ struct Arrived {
 pub struct SeenPacket<'a> {
     /// its first bytes, as many as were asked for
     pub bytes: &'a [u8],
-    /// when the stack saw it [ns, monotonic]
+    /// when the stack saw it (ns, monotonic)
     pub stamp_ns: u64,
-    /// its length, tags included [bytes]
+    /// its length, tags included (bytes)
     pub whole_bytes: usize,
-    /// payload of each of the frames that it stands for; 0: it is one [bytes]
+    /// payload of each of the frames that it stands for; 0: it is one (bytes)
     pub segment_bytes: u16,
     /// which way it went
     pub way: Way,
@@ -188,7 +188,7 @@ impl PacketRx {
         }
     }
 
-    /// What the struct virtio_net_hdr before a packet says of its segments.
+    /// What the struct `virtio_net_hdr` before a packet says of its segments.
     fn segment_bytes(&self, start: usize) -> u16 {
         let header: *const [u8; VNET_BYTES] = self.place(start - VNET_BYTES);
         // SAFETY: inside of the mapping, before the packet, where the kernel wrote it; the block is ours.

@@ -1,4 +1,4 @@
-//! What the AF_PACKET ports share: an interface checked, a socket bound to it, options set.
+//! What the `AF_PACKET` ports share: an interface checked, a socket bound to it, options set.
 
 use std::os::fd::OwnedFd;
 
@@ -55,7 +55,7 @@ pub(super) fn sender() -> Result<OwnedFd, PortError> {
     Ok(fd)
 }
 
-/// Where a filter finds whether a packet leaves (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
+/// Where a filter finds whether a packet leaves (`SKF_AD_OFF` + `SKF_AD_PKTTYPE`, linux/filter.h).
 const PACKET_KIND: u32 = 0xffff_f004;
 const LOAD_WORD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;

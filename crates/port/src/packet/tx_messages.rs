@@ -1,6 +1,6 @@
-//! Sends through AF_PACKET by sendmmsg(2), past the queueing discipline: many frames by one call, each copied.
+//! Sends through `AF_PACKET` by sendmmsg(2), past the queueing discipline: many frames by one call, each copied.
 //!
-//! What the kernel says of a frame (net/packet/af_packet.c `packet_snd`, net/core/dev.c `__dev_direct_xmit`):
+//! What the kernel says of a frame (`net/packet/af_packet.c` `packet_snd`, net/core/dev.c `__dev_direct_xmit`):
 //! - EAGAIN: the socket has too much in flight. No frame was made; it stays ours.
 //! - ENOBUFS: the frame is gone. The interface dropped it and counts it as `tx_dropped` (a veth's far ring is full, there is
 //!   no carrier); or it never had it, and counts nothing (its queue is stopped).
@@ -17,11 +17,11 @@ use crate::error::PortError;
 use crate::interface::InterfaceEye;
 use crate::port::{Path, TxPort, TxStats};
 
-/// The kernel takes no more messages by one call (UIO_MAXIOV).
+/// The kernel takes no more messages by one call (`UIO_MAXIOV`).
 const MOST_MESSAGES: usize = 1024;
 
 /// The most memory that the kernel takes for a frame of so many bytes: its buffer and what it keeps with it, in powers of two
-/// or whole pages. [bytes]
+/// or whole pages. (bytes)
 const fn memory_bytes(frame_bytes: usize) -> usize {
     2 * frame_bytes.next_power_of_two() + 4096
 }
@@ -30,7 +30,7 @@ const fn memory_bytes(frame_bytes: usize) -> usize {
 pub struct PacketMessagesTx {
     fd: OwnedFd,
     eye: InterfaceEye,
-    /// what the interface had dropped when the port was opened [frames]
+    /// what the interface had dropped when the port was opened (frames)
     dropped_before: u64,
     memory: Mapping,
     /// lengths and places of the frames; `messages` points here, so it never grows
@@ -46,7 +46,7 @@ pub struct PacketMessagesTx {
     waiting: usize,
     /// the kernel took no more when it was last asked
     busy: bool,
-    /// handed over and gone [frames]
+    /// handed over and gone (frames)
     gone: u64,
     stats: TxStats,
 }

@@ -13,19 +13,19 @@ const _: () = assert!(STAMPS == super::QUEUE_FRAMES as usize, "a stamp for each 
 /// The same for the program: to find the place of a stamp by its number.
 const NUMBER_MASK: i32 = 16_383;
 /// The program refuses frames when more than these wait: what the ring dropped would leave a stamp without a frame. As many
-/// as the ring holds, less one for each CPU that may be inside the program [frames].
+/// as the ring holds, less one for each CPU that may be inside the program (frames).
 const MOST_WAITING: i32 = 16_384 - 64;
-/// Before the stamps: how many were written, and how many were read [bytes].
+/// Before the stamps: how many were written, and how many were read (bytes).
 const HEAD_BYTES: usize = 16;
-/// A time and a length [bytes].
+/// A time and a length (bytes).
 const STAMP_BYTES: usize = 16;
 /// The same for the program: where the time and the length of the first stamp are, and how far numbers are shifted.
 const TIME_AT: i16 = 16;
 const LENGTH_AT: i16 = 24;
 const NUMBER_SHIFT: i32 = 4;
-/// Whole pages: a mapping has no less [bytes].
+/// Whole pages: a mapping has no less (bytes).
 const MEMORY_BYTES: usize = (HEAD_BYTES + STAMPS * STAMP_BYTES).next_multiple_of(4096);
-/// A tag that the card would have put in is counted in what is read only [bytes].
+/// A tag that the card would have put in is counted in what is read only (bytes).
 const TAG_BYTES: u64 = 4;
 /// A stamp whose frame the kernel dropped behind the program is passed over; so many are looked at.
 const MOST_PASSED_OVER: u64 = 64;
@@ -54,7 +54,7 @@ impl Arrivals {
         Ok(Self { memory, read: 0, astray: false, _map: map, _program: program })
     }
 
-    /// When the frame of so many bytes that was read just now came [ns]; none when that is not known.
+    /// When the frame of so many bytes that was read just now came (ns); none when that is not known.
     #[inline]
     pub fn next(&mut self, frame_bytes: usize) -> Option<u64> {
         let written = self.word(0).load(Ordering::Acquire);

@@ -13,10 +13,10 @@ use self::arrivals::Arrivals;
 use crate::error::PortError;
 
 /// At the kernel's default of 500, TCP at 10 Gbit/s and more loses thousands of segments a second to a reader that waits
-/// for a CPU [frames].
+/// for a CPU (frames).
 const QUEUE_FRAMES: u16 = 16_384;
 
-/// struct virtio_net_hdr, before each frame [bytes].
+/// struct `virtio_net_hdr`, before each frame (bytes).
 pub(crate) const TAP_HEADER_BYTES: usize = 10;
 
 /// A tap interface, gone when dropped.
@@ -31,9 +31,9 @@ pub struct TapPort {
 /// A frame that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapFrame {
-    /// With the header before it [bytes].
+    /// With the header before it (bytes).
     pub length: usize,
-    /// When it came, by the kernel's stamp; none: it gave none [ns].
+    /// When it came, by the kernel's stamp; none: it gave none (ns).
     pub came_ns: Option<u64>,
 }
 

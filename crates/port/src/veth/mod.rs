@@ -1,4 +1,4 @@
-//! A veth pair as an end of a wire: frames that leave its near end are read from the ring of an AF_XDP socket, and those that
+//! A veth pair as an end of a wire: frames that leave its near end are read from the ring of an `AF_XDP` socket, and those that
 //! arrive there are sent by the far end, many by one call. For frames that come apart; super-frames need a tap.
 //!
 //! How they are sent is decided once, so that none overtakes another: the kernel has a queue for each way.

@@ -23,12 +23,12 @@ const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
 const VETH_INFO_PEER: u16 = 1;
 
-/// What is put behind a packet of IP at most is a frame of so much more [bytes].
+/// What is put behind a packet of IP at most is a frame of so much more (bytes).
 const ETHERNET_BYTES: usize = 14;
 
 /// What is not left to the other end, which hands frames on as they are: checksums, and tags beside the frame; nor, therefore,
 /// super-frames. A far end without TSO gives all frames to the queue of the near end's NAPI, live ones or not; with TSO those
-/// of a socket take the shorter way by the CPU's own queue (veth_skb_is_eligible_for_gro).
+/// of a socket take the shorter way by the CPU's own queue (`veth_skb_is_eligible_for_gro`).
 const UNFINISHED: [(&str, bool); 4] = [
     ("tx-checksum-ip-generic", false),
     ("tx-checksum-sctp", false),
@@ -43,7 +43,7 @@ const TAKES_IN: [(&str, bool); 1] = [("rx-gro", true)];
 pub struct Pair {
     /// To remove the near end: its number, and a socket of its namespace.
     near: (u32, OwnedFd),
-    _namespace: File,
+    namespace: File,
 }
 
 impl Pair {
@@ -59,14 +59,14 @@ impl Pair {
         let namespace = in_a_thread(quiet_network).map_err(PortError::of(doing, "unshare"))?;
         let socket = route_socket().map_err(PortError::of(doing, "socket"))?;
         make(name, frame_bytes, &namespace, &socket).map_err(PortError::of(doing, "RTM_NEWLINK"))?;
-        let this = Self { near: (Interface::find(name)?.index, socket), _namespace: namespace };
+        let this = Self { near: (Interface::find(name)?.index, socket), namespace };
         let switch = |name: &str, switches: &[(&str, bool)]| {
             iolab_sys::set_features(name, switches).map_err(PortError::of(doing, "ETHTOOL_SFEATURES"))
         };
         switch(name, &UNFINISHED)?;
         switch(name, &TAKES_IN)?;
         let far = || {
-            thread::enter_network(&this._namespace).map_err(PortError::of(doing, "setns"))?;
+            thread::enter_network(&this.namespace).map_err(PortError::of(doing, "setns"))?;
             if arrival == Arrival::Joined {
                 switch(FAR, &UNFINISHED)?;
             }

@@ -114,9 +114,9 @@ fn new_place(program: &mut Assembler, maps: FlowMaps, words: i32) {
 /// Makes the key of the packet R6 on the stack; what cannot be read stays zero.
 fn key(program: &mut Assembler) {
     use Register::{R0, R10, R2, R6};
-    let (ip, six, ports, made) = (program.label(), program.label(), program.label(), program.label());
     const LAYER_3: i16 = SCRATCH;
     const READ: i16 = SCRATCH - 8;
+    let (ip, six, ports, made) = (program.label(), program.label(), program.label(), program.label());
     for word in (0..shared::KEY_BYTES).step_by(8) {
         program.store_value(Width::Double, R10, KEY + i16::try_from(word).unwrap_or(0), 0);
     }

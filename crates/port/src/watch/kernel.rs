@@ -14,7 +14,7 @@ use crate::error::PortError;
 use crate::interface::Interface;
 
 /// The reader stays so far behind the clock: a program that was interrupted after it had asked for the time still finds its
-/// bin unread. [us]
+/// bin unread. (us)
 pub const LAG_US: u64 = 100_000;
 
 /// What a program counted beside the bins.
@@ -44,7 +44,7 @@ pub struct KernelWatch {
     stamps: Option<Stamps>,
     read_us: u64,
     _maps: Vec<Map>,
-    _program: Program,
+    program: Program,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct FlowBins {
 }
 
 impl KernelWatch {
-    /// Hangs a program on an interface of the calling thread's namespace; with a window [us] it counts up to `MOST_FLOWS` flows
+    /// Hangs a program on an interface of the calling thread's namespace; with a window (us) it counts up to `MOST_FLOWS` flows
     /// apart. Where the kernel gives packets to other CPUs, times are those of its stamps from before that. Needs the
     /// namespace's own `/sys`.
     ///
@@ -93,10 +93,10 @@ impl KernelWatch {
             stamps,
             read_us: 0,
             _maps: kept,
-            _program: program,
+            program,
         };
         this.begin(clock::now_ns() / 1000);
-        let attachment = Attachment::new(&this._program, interface.index, hook)?;
+        let attachment = Attachment::new(&this.program, interface.index, hook)?;
         this.mechanism = attachment.mechanism();
         this.attachment = Some(attachment);
         Ok(this)
@@ -136,7 +136,7 @@ impl KernelWatch {
         self.mechanism
     }
 
-    /// Where it begins to count. [us, monotonic]
+    /// Where it begins to count. (us, monotonic)
     pub const fn read_us(&self) -> u64 {
         self.read_us
     }

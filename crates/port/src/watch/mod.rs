@@ -20,7 +20,7 @@ const FLOW_RING: u64 = 1 << 15;
 const FLOW_SLOTS: usize = 16;
 /// Most flows that are counted apart.
 pub const MOST_FLOWS: usize = FLOW_SLOTS - 1;
-/// Shortest window in which flows are counted apart: their ring must hold what the reader lags behind. [us]
+/// Shortest window in which flows are counted apart: their ring must hold what the reader lags behind. (us)
 pub const SHORTEST_FLOW_WINDOW_US: u64 = 10;
 /// Of a bin: so many bits count frames, those above them bytes.
 const FRAME_BITS: i32 = 24;
@@ -38,7 +38,7 @@ mod shared {
     pub(super) const LOST_BYTES: i16 = 32;
     /// How many flows have asked for a place.
     pub(super) const FLOWS: i16 = 40;
-    /// What to take from a stamp to get the program's clock; the reader's to set. [ns]
+    /// What to take from a stamp to get the program's clock; the reader's to set. (ns)
     pub(super) const STAMPS_AHEAD_NS: i16 = 48;
     /// Frames without a stamp that can be right.
     pub(super) const UNSTAMPED_FRAMES: i16 = 56;

@@ -7,7 +7,7 @@ use iolab_sys::bpf::{Assembler, Condition, Helper, Label, Operation, Register, W
 
 use super::{flows, shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
 
-/// Fields of struct __sk_buff. [bytes from its start]
+/// Fields of struct __`sk_buff`. (bytes from its start)
 mod context {
     pub(super) const LEN: i16 = 0;
     pub(super) const PROTOCOL: i16 = 16;
@@ -17,7 +17,7 @@ mod context {
     pub(super) const GSO_SIZE: i16 = 176;
 }
 
-/// TC_ACT_UNSPEC and TCX_NEXT: what would happen without the program.
+/// `TC_ACT_UNSPEC` and `TCX_NEXT`: what would happen without the program.
 const GO_ON: i32 = -1;
 pub(super) const ETHERNET_BYTES: i32 = 14;
 const VLAN_BYTES: i32 = 4;
@@ -26,9 +26,9 @@ pub(super) const UDP: i32 = 17;
 /// n / 125 = n * RECIPROCAL >> 35 for every n below 2^32: a division costs more than all of the rest.
 const RECIPROCAL: i32 = 0x1062_4dd3;
 const RECIPROCAL_SHIFT: i32 = 35;
-/// A stamp is at most so old: less than the reader stays behind the clock. [ns]
+/// A stamp is at most so old: less than the reader stays behind the clock. (ns)
 const OLDEST_STAMP_NS: i32 = 50_000_000;
-/// A stamp may seem to be so much newer than the clock: what the difference between the two clocks is uncertain by. [ns]
+/// A stamp may seem to be so much newer than the clock: what the difference between the two clocks is uncertain by. (ns)
 const NEWEST_STAMP_NS: i32 = 2_000;
 
 /// Where a program writes.
@@ -115,7 +115,7 @@ pub(super) fn instructions(maps: Maps) -> Vec<[u8; 8]> {
     program.finish()
 }
 
-/// R0, the time now, becomes that of the packet's stamp, where it has one: a time to send at is not shown here. [ns]
+/// R0, the time now, becomes that of the packet's stamp, where it has one: a time to send at is not shown here. (ns)
 fn time_of_stamp(program: &mut Assembler) {
     use Register::{R0, R1, R2, R3, R6, R7};
     let (stamped, done) = (program.label(), program.label());
@@ -253,7 +253,7 @@ pub(super) fn read(program: &mut Assembler, at: i16, bytes: i32, unknown: Label)
     program.jump_if(R0, Condition::NotEqual, 0, unknown);
 }
 
-/// How large the maps' values are. [bytes]
+/// How large the maps' values are. (bytes)
 #[expect(clippy::cast_possible_truncation, reason = "2^19")]
 pub(super) const BIN_BYTES: usize = RING_US as usize * 8;
 #[expect(clippy::cast_possible_truncation, reason = "2^15")]

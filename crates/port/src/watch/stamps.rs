@@ -8,7 +8,7 @@ use iolab_sys::socket;
 
 use crate::error::PortError;
 
-/// Measured twice, the offset between the clocks differs by less, unless somebody sets one. [ns]
+/// Measured twice, the offset between the clocks differs by less, unless somebody sets one. (ns)
 const UNCERTAIN_NS: u64 = 1_000;
 
 /// Has the kernel stamp packets as they come in, for as long as it lives.
@@ -29,7 +29,7 @@ impl Stamps {
         Ok(Self { _asks: asks, offset: RealtimeOffset::measure() })
     }
 
-    /// What stamps are ahead of the clock of bins, as a program subtracts it. [ns]
+    /// What stamps are ahead of the clock of bins, as a program subtracts it. (ns)
     pub(super) const fn ahead_ns(&self) -> u64 {
         u64::from_ne_bytes(self.offset.offset_ns.to_ne_bytes())
     }

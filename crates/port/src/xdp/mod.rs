@@ -1,4 +1,4 @@
-//! Opens AF_XDP ports: checks the interface, makes a socket per queue, attaches the receiving program. Changes nothing
+//! Opens `AF_XDP` ports: checks the interface, makes a socket per queue, attaches the receiving program. Changes nothing
 //! on the interface when anything is refused.
 
 mod rx;
@@ -37,7 +37,7 @@ pub enum ZeroCopy {
     IfPossible,
 }
 
-/// What an AF_XDP port is to be.
+/// What an `AF_XDP` port is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AfXdp {
     /// the interface's name
@@ -48,14 +48,14 @@ pub struct AfXdp {
     pub queues: Range<u32>,
     /// so many halves send, each through a queue and a socket of its own; from the first queue on
     pub senders: u32,
-    /// the longest frame [bytes, without FCS]
+    /// the longest frame (bytes, without FCS)
     pub frame_bytes: usize,
     /// VLAN tags in the longest frame
     pub vlan_tags: u8,
-    /// buffers for sending, a power of two; few stay in the cache [frames]
+    /// buffers for sending, a power of two; few stay in the cache (frames)
     pub send_frames: u32,
     /// buffers for receiving on each queue, a power of two; many outlast a stop of the receiving thread: 16384 are 8 ms
-    /// at 2 Mpps [frames]
+    /// at 2 Mpps (frames)
     pub receive_frames: u32,
     /// copy or zero-copy
     pub zero_copy: ZeroCopy,

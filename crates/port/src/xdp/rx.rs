@@ -1,4 +1,4 @@
-//! Receives through AF_XDP sockets, one per queue of the interface, fed by an XDP program that stamps each frame.
+//! Receives through `AF_XDP` sockets, one per queue of the interface, fed by an XDP program that stamps each frame.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::bpf::ReceiveProgram;
 use crate::error::PortError;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
 
-/// What the program puts before each frame: its time stamp, or nothing where metadata is not possible. [bytes]
+/// What the program puts before each frame: its time stamp, or nothing where metadata is not possible. (bytes)
 const STAMP_BYTES: usize = 8;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Arrived {
     stamp_ns: u64,
 }
 
-/// The receiving half of an AF_XDP port.
+/// The receiving half of an `AF_XDP` port.
 #[derive(Debug)]
 pub struct AfXdpRx {
     // The program goes first: detached before its sockets close.

@@ -1,4 +1,4 @@
-//! One AF_XDP socket: its frame memory (UMEM), its four rings, its binding to a queue. Knows nothing of what frames
+//! One `AF_XDP` socket: its frame memory (UMEM), its four rings, its binding to a queue. Knows nothing of what frames
 //! are for; sending and receiving are its users'.
 
 use std::io;
@@ -12,7 +12,7 @@ use crate::error::PortError;
 use crate::interface::Interface;
 use crate::ring::{Consumer, Memory, Producer};
 
-/// What the kernel leaves free before each received frame (XDP_PACKET_HEADROOM). [bytes]
+/// What the kernel leaves free before each received frame (`XDP_PACKET_HEADROOM`). (bytes)
 pub(super) const HEADROOM_BYTES: usize = 256;
 
 /// Teardown of an earlier socket is asynchronous in the kernel and gives EBUSY meanwhile: for milliseconds where

@@ -1,4 +1,4 @@
-//! Sends through one AF_XDP socket. Needs no XDP program and no root in a user namespace of its own.
+//! Sends through one `AF_XDP` socket. Needs no XDP program and no root in a user namespace of its own.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::error::PortError;
 use crate::port::{Path, TxPort, TxStats};
 
 /// Frames begin at cache lines, and small ones share a chunk, so that a batch touches few pages; a difference in rate was
-/// not measured at 60 B. [bytes]
+/// not measured at 60 B. (bytes)
 const LINE_BYTES: usize = 64;
 
-/// The sending half of an AF_XDP port.
+/// The sending half of an `AF_XDP` port.
 #[derive(Debug)]
 pub struct AfXdpTx {
     rings: TxRings,
@@ -18,9 +18,9 @@ pub struct AfXdpTx {
     path: Path,
     most_bytes: usize,
     zero_copy: bool,
-    /// where the frames begin that the kernel does not have, the warmest last [bytes from the start of the UMEM]
+    /// where the frames begin that the kernel does not have, the warmest last (bytes from the start of the UMEM)
     free: Vec<u32>,
-    /// lengths asked for in the current claim [bytes]
+    /// lengths asked for in the current claim (bytes)
     lengths: Vec<u32>,
     claimed: usize,
     stats: TxStats,

@@ -1,4 +1,5 @@
 //! A pair of namespaces joined by a veth pair, for one trial; gone when dropped. Needs root; says so when it is not.
+#![allow(unsafe_code)] // Tests enter a namespace by setns(2).
 
 use std::fs::File;
 use std::io::Write;

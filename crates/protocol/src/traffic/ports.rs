@@ -9,11 +9,11 @@ pub enum PathChoice {
     /// The fastest that works, with the reasons against the others.
     #[default]
     Auto,
-    /// AF_XDP or nothing.
+    /// `AF_XDP` or nothing.
     AfXdp,
-    /// AF_PACKET.
+    /// `AF_PACKET`.
     AfPacket,
-    /// Sending by live frames of a BPF program, receiving by AF_XDP; or nothing.
+    /// Sending by live frames of a BPF program, receiving by `AF_XDP`; or nothing.
     BpfLive,
 }
 
@@ -57,13 +57,13 @@ pub struct PortParams {
     /// The CPU of the receiving thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<usize>,
-    /// The real-time priority (SCHED_FIFO) of the sending thread, 1 to 99; absent means that of the agent.
+    /// The real-time priority (`SCHED_FIFO`) of the sending thread, 1 to 99; absent means that of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_priority: Option<u8>,
     /// The real-time priority of the receiving thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_priority: Option<u8>,
-    /// The largest frame that will be sent or received, with FCS [bytes]; absent means 1522 (1518 and a tag), or what
+    /// The largest frame that will be sent or received, with FCS (bytes); absent means 1522 (1518 and a tag), or what
     /// the MTU allows if that is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_bytes: Option<u16>,
@@ -125,9 +125,9 @@ fn one() -> u32 {
 pub struct TrafficOpened {
     /// The ports in the order asked for.
     pub ports: Vec<PortOpened>,
-    /// Before the first was opened [ns].
+    /// Before the first was opened (ns).
     pub begin_ns: u64,
-    /// After the last was opened [ns].
+    /// After the last was opened (ns).
     pub end_ns: u64,
 }
 

@@ -74,9 +74,9 @@ pub struct SenderReport {
     pub port: String,
     /// Its tag.
     pub tag: u16,
-    /// When its first frame was due [ns].
+    /// When its first frame was due (ns).
     pub begin_ns: u64,
-    /// When it ended [ns].
+    /// When it ended (ns).
     pub end_ns: u64,
     /// Frames that the rate asks for.
     pub intended_frames: u64,
@@ -104,7 +104,7 @@ pub struct SenderReport {
     pub blocked_polls: u64,
     /// Calls of the kernel.
     pub kicks: u64,
-    /// By how much the schedule was shifted in all [ns]; of several threads their mean.
+    /// By how much the schedule was shifted in all (ns); of several threads their mean.
     pub slipped_ns: u64,
     /// Time between one frame and the next of all threads; 0 within a burst.
     pub gap_ns: Histogram,
@@ -192,9 +192,9 @@ pub struct ReceiverReport {
     pub waiting: Waiting,
     /// Whether nothing arrived any more at the end.
     pub drained: bool,
-    /// When it began [ns].
+    /// When it began (ns).
     pub begin_ns: u64,
-    /// When it ended [ns].
+    /// When it ended (ns).
     pub end_ns: u64,
     /// When the first frame of the sender arrived.
     pub first_ns: Option<u64>,
@@ -272,9 +272,9 @@ pub struct SharedCpu {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRan {
-    /// Before the first thread was started [ns].
+    /// Before the first thread was started (ns).
     pub begin_ns: u64,
-    /// After the last had ended [ns].
+    /// After the last had ended (ns).
     pub end_ns: u64,
     /// Whether `traffic.close` ended it before its time.
     pub ended_early: bool,

@@ -61,7 +61,7 @@ pub enum Transport {
     Udp,
     /// Segments of TCP with ACK alone, which all have the same sequence number.
     Tcp,
-    /// Echo requests of ICMP or ICMPv6.
+    /// Echo requests of ICMP or `ICMPv6`.
     Icmp,
 }
 
@@ -170,7 +170,7 @@ pub struct TrafficRecorded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameParams {
-    /// Sizes with FCS [bytes] and their weights.
+    /// Sizes with FCS (bytes) and their weights.
     pub sizes: Vec<(u16, u16)>,
     /// The source address; absent means that of the port's interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -214,7 +214,7 @@ pub struct FrameParams {
 pub struct FrameRate {
     /// How many frames.
     pub frames: u64,
-    /// In how long [ns].
+    /// In how long (ns).
     pub per_ns: u64,
 }
 
@@ -268,7 +268,7 @@ pub struct SenderParams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GapLine {
-    /// Its rate, preamble and gaps included [bit/s].
+    /// Its rate, preamble and gaps included (bit/s).
     pub line_bps: u64,
 }
 

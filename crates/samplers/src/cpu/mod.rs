@@ -5,7 +5,7 @@ use iolab_protocol::observations::CpuTimes;
 use crate::kernel_file::KernelFile;
 use crate::SampleError;
 
-/// One tick of the times in `/proc` [ns]: USER_HZ is 100 on every Linux architecture iolab runs on.
+/// One tick of the times in `/proc` (ns): `USER_HZ` is 100 on every Linux architecture iolab runs on.
 pub const TICK_NS: u64 = 10_000_000;
 
 /// The file of the times.

@@ -42,7 +42,7 @@ pub fn parse(body: &[u8]) -> Result<Qdisc, SampleError> {
     };
     for_each_attribute(attributes, |kind, value| {
         match kind {
-            TCA_KIND => counts.kind = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            TCA_KIND => String::from_utf8_lossy(value).trim_end_matches('\0').clone_into(&mut counts.kind),
             TCA_STATS2 => parse_statistics(value, &mut counts)?,
             _ => {}
         }

@@ -28,7 +28,9 @@ pub fn parse(body: &[u8]) -> Result<Option<SocketCounts>, SampleError> {
         match u8::try_from(kind).unwrap_or_default() {
             INET_DIAG_INFO => info = Some(value.to_vec()),
             INET_DIAG_SKMEMINFO => memory = Some(value.to_vec()),
-            INET_DIAG_CONG => congestion = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            INET_DIAG_CONG => {
+                String::from_utf8_lossy(value).trim_end_matches('\0').clone_into(&mut congestion);
+            }
             _ => {}
         }
         Ok(())

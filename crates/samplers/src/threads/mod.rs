@@ -115,6 +115,7 @@ impl Round {
 }
 
 /// The process that a thread of the kernel works for: `None` for everybody; outer `None`: one that is not supervised.
+#[allow(clippy::option_option)] // Both are different answers, as said above.
 fn works_for(worker: Worker, supervised: &[ThreadTimes]) -> Option<Option<String>> {
     match worker {
         Worker::ForAll | Worker::Own => Some(None),

@@ -1,4 +1,4 @@
-//! What a thread's `status` says, see proc_pid_status(5).
+//! What a thread's `status` says, see `proc_pid_status(5)`.
 
 /// What is of interest in the text of a thread's `status`.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Why the kernel drops packets: a program on the raw tracepoint skb:kfree_skb counts each reason by its number, for the
+//! Why the kernel drops packets: a program on the raw tracepoint `skb:kfree_skb` counts each reason by its number, for the
 //! whole kernel. It says nothing of frames that XDP drops, for those never become packets. What the numbers mean is
 //! the kernel's own, and known elsewhere.
 

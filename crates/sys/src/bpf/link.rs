@@ -10,7 +10,7 @@ use crate::unsigned;
 const LINK_CREATE: u32 = 28;
 const LINK_DETACH: u32 = 34;
 
-/// Where on an interface a program hangs (enum bpf_attach_type).
+/// Where on an interface a program hangs (enum `bpf_attach_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Before the stack.

@@ -21,7 +21,7 @@ const RAW_TRACEPOINT_OPEN: u32 = 17;
 pub const ATTACH_TYPE_XDP: u32 = 37;
 /// What a program of a redirection's target is loaded for.
 const ATTACH_TYPE_XDP_DEVMAP: u32 = 33;
-/// The map's values can be mapped into a process (BPF_F_MMAPABLE).
+/// The map's values can be mapped into a process (`BPF_F_MMAPABLE`).
 const MMAPABLE: u32 = 1 << 10;
 
 /// Kinds of programs.
@@ -56,7 +56,7 @@ pub enum MapKind {
     Array = 2,
     /// Interfaces that frames are redirected to.
     Devices = 14,
-    /// AF_XDP sockets that frames are redirected to.
+    /// `AF_XDP` sockets that frames are redirected to.
     Sockets = 17,
 }
 

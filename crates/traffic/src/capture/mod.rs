@@ -17,20 +17,20 @@ use self::ring::{FrameRing, Kept};
 use crate::faults::port_refused;
 use crate::watch::{flow_key, text};
 
-/// Less has no room for a long frame; more is no memory for looking on [bytes].
+/// Less has no room for a long frame; more is no memory for looking on (bytes).
 const LEAST_RING_BYTES: usize = 1 << 20;
 const MOST_RING_BYTES: usize = 1 << 30;
-/// A super-frame of the stack with two tags [bytes].
+/// A super-frame of the stack with two tags (bytes).
 const MOST_SNAP_BYTES: u32 = 65_558;
-/// The longest headers that the filter looks at: Ethernet with two tags, IPv6, ports [bytes].
+/// The longest headers that the filter looks at: Ethernet with two tags, IPv6, ports (bytes).
 const HEADER_BYTES: u32 = 96;
-/// Looked at together [frames].
+/// Looked at together (frames).
 const BATCH: usize = 1024;
 /// The kernel shows a block after a millisecond at the latest.
 const WAIT_MS: i32 = 20;
-/// So long after it is to end: the last block is shown by then [ns].
+/// So long after it is to end: the last block is shown by then (ns).
 const LAST_NS: u64 = 5_000_000;
-/// Of one answer, before it is text: a multiple of three, so that parts join without padding [bytes].
+/// Of one answer, before it is text: a multiple of three, so that parts join without padding (bytes).
 const PART_BYTES: usize = 3 << 20;
 
 /// A capture in place, or its file, until dropped.

@@ -9,11 +9,11 @@ use iolab_port::Way;
 pub struct Kept<'a> {
     /// Its beginning.
     pub bytes: &'a [u8],
-    /// Its length [bytes].
+    /// Its length (bytes).
     pub whole_bytes: usize,
     /// Which way it went.
     pub way: Way,
-    /// When [ns, monotonic].
+    /// When (ns, monotonic).
     pub stamp_ns: u64,
 }
 
@@ -26,7 +26,7 @@ struct Entry {
     stamp_ns: u64,
 }
 
-/// What is known of a frame beside its bytes takes this much of the memory [bytes].
+/// What is known of a frame beside its bytes takes this much of the memory (bytes).
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
 /// The newest frames.

@@ -43,9 +43,9 @@ pub struct Sent {
     before: TxStats,
     /// What the port counted in this trial.
     pub port: TxStats,
-    /// When the first frame was due [ns].
+    /// When the first frame was due (ns).
     pub begin_ns: u64,
-    /// When it ended [ns].
+    /// When it ended (ns).
     pub end_ns: u64,
     /// What its thread used.
     pub used: Moment,

@@ -1,4 +1,4 @@
-//! What sees the frames of one point: a program in the kernel, or AF_PACKET.
+//! What sees the frames of one point: a program in the kernel, or `AF_PACKET`.
 
 use iolab_port::{Hook, Interface, InterfaceCounters, InterfaceEye, KernelWatch, Mechanism, PortError, Way};
 use iolab_protocol::watch::{WatchBy, WatchCounted, WatchHook, WatchPoint, WatchStart};

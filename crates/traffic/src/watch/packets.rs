@@ -1,4 +1,4 @@
-//! Sees frames by AF_PACKET: works without root, and costs the traffic a copy of each packet's headers.
+//! Sees frames by `AF_PACKET`: works without root, and costs the traffic a copy of each packet's headers.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use iolab_port::{AfPacket, Beyond, FlowKey, PacketRx, PortError, RxPort, SeenPac
 
 use super::headers::{flow_key, header_bytes};
 
-/// What is looked at of each packet: Ethernet with two tags, IPv6, TCP with all options. [bytes]
+/// What is looked at of each packet: Ethernet with two tags, IPv6, TCP with all options. (bytes)
 const HEADER_BYTES: u32 = 128;
-/// Looked at together. [packets]
+/// Looked at together. (packets)
 const BATCH: usize = 1024;
 
 /// Packets of one way of an interface.

@@ -13,7 +13,7 @@ use super::stolen::StolenTime;
 
 /// From one reading of the bins to the next: their rings hold 300 ms at least.
 const PERIOD: Duration = Duration::from_millis(20);
-/// How long a program may still count after it was taken off: it had begun before. It needs a microsecond. [us]
+/// How long a program may still count after it was taken off: it had begun before. It needs a microsecond. (us)
 const LAST_US: u64 = 2_000;
 
 /// What the thread works on.

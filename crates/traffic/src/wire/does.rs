@@ -11,15 +11,15 @@ use crate::faults::bad_params;
 use crate::held::Held;
 use crate::impairments::{chain, seed_of_way, stage_seeds};
 
-/// The shortest frame of a line [bytes].
+/// The shortest frame of a line (bytes).
 const SHORTEST_BYTES: usize = 64;
-/// What the frames of a way may take: less has no room for one super-frame of each sender [bytes].
+/// What the frames of a way may take: less has no room for one super-frame of each sender (bytes).
 const LEAST_MEMORY: u64 = 1 << 20;
-/// More needs no wire of any lab: 10 Gbit/s for 50 s [bytes].
+/// More needs no wire of any lab: 10 Gbit/s for 50 s (bytes).
 const MOST_MEMORY: u64 = 1 << 36;
 /// Two seconds at 2 million frames a second: what is kept of each beside its bytes takes memory, too.
 const MOST_FRAMES: usize = 1 << 22;
-/// Frames that stay as long at least need not be read at once: they are stamped when they come [ns].
+/// Frames that stay as long at least need not be read at once: they are stamped when they come (ns).
 const LONG_DELAY_NS: u64 = 200_000;
 
 /// What a way does to frames: the stages, and what each is called.
@@ -39,7 +39,7 @@ pub struct Does {
 impl Does {
     /// What `way` says; the two ways draw from parts of the seed of their own.
     pub fn new(way: &WireWay, index: u64, start: Nanos) -> Result<Self, ErrorObject> {
-        let kinds = way.impairments.iter().map(|stage| stage.kind()).collect();
+        let kinds = way.impairments.iter().map(iolab_protocol::impairment::Impairment::kind).collect();
         let chain = chain(&way.impairments, seed_of_way(way.seed, index), start)?;
         if !(LEAST_MEMORY..=MOST_MEMORY).contains(&way.memory_bytes) {
             return Err(bad_params("memory_bytes", &format!("{LEAST_MEMORY} to {MOST_MEMORY} bytes")));

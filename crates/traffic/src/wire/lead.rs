@@ -22,12 +22,12 @@ impl Lead {
         Self { ns: FIRST_NS }
     }
 
-    /// By how much earlier than it is due a frame is given [ns].
+    /// By how much earlier than it is due a frame is given (ns).
     pub const fn ns(self) -> u64 {
         self.ns
     }
 
-    /// A call that gave one frame took so long [ns].
+    /// A call that gave one frame took so long (ns).
     pub fn called(&mut self, call_ns: u64) {
         if call_ns > MOST_CALL_NS {
             return;

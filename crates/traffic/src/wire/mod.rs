@@ -32,7 +32,7 @@ use crate::faults::port_refused;
 
 /// How long the thread may take to answer; it is asked between two frames.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// What the frames of a way take until the first change [bytes].
+/// What the frames of a way take until the first change (bytes).
 const FIRST_MEMORY: u64 = 4 << 20;
 
 /// A wire in place, until dropped.

@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// From one look to the next [ns].
+/// From one look to the next (ns).
 const LOOK_NS: u64 = 2_000_000;
 /// Of the time since the look before, some program waited so much: others wait.
 const WAITING: f64 = 0.2;
-/// They wait no longer when it was less for so long [ns].
+/// They wait no longer when it was less for so long (ns).
 const CALM_NS: u64 = 20_000_000;
 const FILE: &str = "/proc/pressure/cpu";
 
@@ -55,7 +55,7 @@ fn read(file: &File) -> Option<u64> {
     total(std::str::from_utf8(&text[..length]).ok()?)
 }
 
-/// The time for which at least one program waited [us].
+/// The time for which at least one program waited (us).
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.split_once("total=")?.1.parse().ok()

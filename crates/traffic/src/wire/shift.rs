@@ -1,14 +1,14 @@
 //! When a real-time thread that polls is a thread among others for a moment. Kernels take the CPU away from one that never
-//! sleeps, for 50 ms of each second: before Linux 6.12 and where groups have real-time budgets (CONFIG_RT_GROUP_SCHED) by
+//! sleeps, for 50 ms of each second: before Linux 6.12 and where groups have real-time budgets (`CONFIG_RT_GROUP_SCHED`) by
 //! `kernel.sched_rt_runtime_us` (sched(7)), even when nobody else wants the CPU, and otherwise for work that starves. A thread
 //! that gives up its priority for more than that by itself keeps a CPU for which nobody waits. One that slept as much has no
 //! need to.
 
-/// From one time without priority to the next [ns].
+/// From one time without priority to the next (ns).
 const ROUND_NS: u64 = 100_000_000;
-/// So much of each round it has none: 7 %, above the 5 % that a kernel takes [ns].
+/// So much of each round it has none: 7 %, above the 5 % that a kernel takes (ns).
 const AMONG_OTHERS_NS: u64 = 7_000_000;
-/// And the rest of it before all others [ns].
+/// And the rest of it before all others (ns).
 const REAL_TIME_NS: u64 = ROUND_NS - AMONG_OTHERS_NS;
 
 /// What the thread is to be from now on.

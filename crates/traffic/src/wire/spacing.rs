@@ -80,7 +80,7 @@ impl Spacing {
     }
 
     /// What the line sent of its classes, and what it could have sent more while frames waited for the thread, since the pacer
-    /// began [ns of the line].
+    /// began (ns of the line).
     pub fn paced_and_short_ns(&self) -> (u64, u64) {
         (self.short.paced_ns, self.short.ns())
     }
@@ -133,13 +133,12 @@ impl Shortfall {
         }
         let own = &mut self.classes[class];
         let waited_from = own.left.filter(|left| frame.at <= *left);
-        let over_ns = match waited_from {
-            Some(left) => i128::from(now.since(left).0) - i128::from(frame.takes_ns),
-            None => {
-                self.settled_ns += own.lost_ns();
-                *own = Behind::default();
-                i128::from(now.since(frame.at).0)
-            }
+        let over_ns = if let Some(left) = waited_from {
+            i128::from(now.since(left).0) - i128::from(frame.takes_ns)
+        } else {
+            self.settled_ns += own.lost_ns();
+            *own = Behind::default();
+            i128::from(now.since(frame.at).0)
         };
         // A class below the rate of the line leaves the rest of it to others.
         let line_ns = u64::from(frame.frame_bytes) * 8 * 1_000_000_000 / self.rate_bps;
@@ -162,7 +161,7 @@ mod tests {
     const FRAME: u32 = 1250;
     const TAKES: u64 = 10_000;
 
-    /// Frames of 10 us each at 1 Gbit/s, due and leaving at these times [us]: what the line fell short by [us].
+    /// Frames of 10 us each at 1 Gbit/s, due and leaving at these times (us): what the line fell short by (us).
     fn short_us(times: impl IntoIterator<Item = (u64, u64)>) -> u64 {
         let mut short = Shortfall::of(1_000_000_000);
         for (due_us, left_us) in times {

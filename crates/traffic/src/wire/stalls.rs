@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 
 use iolab_protocol::wire::{StallKind, WireStall, WireStalls, WireTime};
 
-/// Readings of the clock that follow each other are so far apart at most while the thread has its CPU [ns].
+/// Readings of the clock that follow each other are so far apart at most while the thread has its CPU (ns).
 const AWAKE_NS: u64 = 5_000;
-/// Calls for a few frames take so long at most, another CPU woken for them included, and so late is a thread woken [ns].
+/// Calls for a few frames take so long at most, another CPU woken for them included, and so late is a thread woken (ns).
 const CALL_NS: u64 = 20_000;
 /// The last so many are kept: those of some seconds.
 const KEPT: usize = 8_192;

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-/// From one look at what passed to the next [ns].
+/// From one look at what passed to the next (ns).
 const LOOK_NS: u64 = 50_000_000;
 /// An end that sends fewer frames from one look to the next leaves the thread time enough.
 const LEAST_SENT: u64 = 2_000;

@@ -21,33 +21,33 @@ use super::steering::{Passed, Steering};
 use super::way::Way;
 use crate::rest::{Nap, Rest};
 
-/// It wakes so long before a frame is due, and polls until then: a sleeping thread is woken late [ns].
+/// It wakes so long before a frame is due, and polls until then: a sleeping thread is woken late (ns).
 const AWAKE_NS: u64 = 60_000;
-/// It polls so long after the last frame: the next is stamped when it comes, not when the thread has been woken [ns].
+/// It polls so long after the last frame: the next is stamped when it comes, not when the thread has been woken (ns).
 const POLL_NS: u64 = 20_000;
 /// So close before a frame is due it looks at the clock alone: to look for frames would cost a call of the kernel, and those
-/// that come are stamped [ns].
+/// that come are stamped (ns).
 const CLOSE_NS: u64 = 3_000;
-/// How long it sleeps when nothing is under way [ns].
+/// How long it sleeps when nothing is under way (ns).
 const SLEEP_NS: u64 = 1_000_000_000;
 
 /// As many frames are read at once.
 const READ_BATCH: usize = 16;
 /// As many are given at once: several super-frames.
 const GIVE_BATCH: usize = 512;
-/// To read one takes as long: one that is due sooner leaves before [ns].
+/// To read one takes as long: one that is due sooner leaves before (ns).
 const READ_NS: u64 = 1_500;
 /// As many are read at once that are to be spaced.
 const SPACED_READ_BATCH: usize = 4;
-/// The other way of a wire that spaces frames waits no longer for a time in which none of them is due [ns].
+/// The other way of a wire that spaces frames waits no longer for a time in which none of them is due (ns).
 const PATIENCE_NS: u64 = 100_000;
-/// So often it looks for frames that can wait: each look takes the memory of the tap's ring from the CPU that fills it [ns].
+/// So often it looks for frames that can wait: each look takes the memory of the tap's ring from the CPU that fills it (ns).
 const LOOK_NS: u64 = 8_000;
-/// Before a frame that is spaced it sleeps only when so much is left: of shorter gaps being woken late would take too much [ns].
+/// Before a frame that is spaced it sleeps only when so much is left: of shorter gaps being woken late would take too much (ns).
 const SPACED_GAP_NS: u64 = 300_000;
-/// So often it looks for frames that are to be spaced: those that come are stamped [ns].
+/// So often it looks for frames that are to be spaced: those that come are stamped (ns).
 const LOOK_SPACED_NS: u64 = 2_000;
-/// Where others wait for a CPU it sleeps through gaps so long, until so long before a frame is due, and at most so long [ns].
+/// Where others wait for a CPU it sleeps through gaps so long, until so long before a frame is due, and at most so long (ns).
 const SHARED_GAP_NS: u64 = 40_000;
 const SHARED_AWAKE_NS: u64 = 20_000;
 const SHARED_SLEEP_NS: u64 = 60_000;
@@ -92,7 +92,7 @@ pub enum Letter {
     Change(Box<[Does; 2]>, Sender<()>),
     /// Number the frames of each way from 0 again, and draw from these seeds.
     RestartDraws([u64; 2], Sender<()>),
-    /// Say what became of the frames, and when the thread was kept from its CPU: one by one from a time on [ns].
+    /// Say what became of the frames, and when the thread was kept from its CPU: one by one from a time on (ns).
     Count(Option<u64>, Sender<Box<([WayCounts; 2], WireStalls)>>),
     /// End.
     Stop,
@@ -283,12 +283,12 @@ impl Work {
         }
         let span_ns = if exact { gap_ns } else { gap_ns.min(POLL_NS) };
         let may_sleep = !exact || gap_ns >= SPACED_GAP_NS;
-        match self.rest.as_ref().filter(|_| may_sleep).and_then(|rest| rest.due(now, span_ns)) {
-            Some(nap_ns) => self.sleep(now, nap_ns),
-            None => {
-                self.wait_awake(now, if self.spaced { now + gap_ns.min(LOOK_SPACED_NS) } else { now });
-                Ok(())
-            }
+        if let Some(nap_ns) = self.rest.as_ref().filter(|_| may_sleep).and_then(|rest| rest.due(now, span_ns))
+        {
+            self.sleep(now, nap_ns)
+        } else {
+            self.wait_awake(now, if self.spaced { now + gap_ns.min(LOOK_SPACED_NS) } else { now });
+            Ok(())
         }
     }
 

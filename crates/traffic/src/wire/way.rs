@@ -14,11 +14,11 @@ use super::lead::Lead;
 use super::spacing::{Spacing, CALL};
 use crate::held::Held;
 
-/// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB [bytes].
+/// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB (bytes).
 const MOST_READ_BYTES: usize = TAP_HEADER_BYTES + 22 + 65_536;
-/// Later frames are counted [ns].
+/// Later frames are counted (ns).
 const LATE_NS: u64 = 100_000;
-/// Those that are even later are counted, too [ns].
+/// Those that are even later are counted, too (ns).
 const VERY_LATE_NS: u64 = 1_000_000;
 
 /// One way.
