@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def main() -> int:
         print("\n".join(broken))
         return 1
     of_files = [*check_sizes(files), *check_prose(files), *check_wording(files), *check_paths(files)]
-    complaints = [*of_files, *check_shared(files), *check_versions(), *check_imports(files)]
+    complaints = [*of_files, *check_shared(files), *check_versions(), *check_imports(files), *check_circles()]
     print("\n".join(complaints) or f"{len(files)} files checked")
     return 1 if complaints else 0
 
@@ -178,6 +178,72 @@ def list_imports(code: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.lineno, node.module.split(".")[0]
+
+
+def check_circles() -> Iterator[str]:
+    """Complain when files of a crate import each other in a circle; modules of tests are exempt."""
+    for folder in sorted(Path("crates").glob("*/src")):
+        modules = {module_name(path.relative_to(folder)): path for path in sorted(folder.rglob("*.rs"))}
+        edges = {
+            name: {*list_uses(name, path, modules)} for name, path in modules.items() if not is_test(path)
+        }
+        while leaves := [name for name, used in edges.items() if used.isdisjoint(edges)]:
+            for name in leaves:
+                del edges[name]
+        while roots := edges.keys() - set().union(*edges.values()):
+            for name in roots:
+                del edges[name]
+        if edges:
+            names = ", ".join(str(modules[name].relative_to(folder)) for name in edges)
+            yield f"{folder}: these import each other in a circle: {names}: move what they share below both"
+
+
+def is_test(path: Path) -> bool:
+    """Whether a module of Rust has tests only."""
+    return path.stem.endswith("tests")
+
+
+def module_name(path: Path) -> tuple[str, ...]:
+    """Return the parts of the name of a file's module."""
+    parts = path.with_suffix("").parts
+    return parts[:-1] if parts[-1] in {"mod", "lib", "main"} else parts
+
+
+def list_uses(
+    name: tuple[str, ...], path: Path, modules: Collection[tuple[str, ...]]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the modules of the same crate that a module imports or names."""
+    text = re.sub(r"//.*", "", path.read_text()).split("#[cfg(test)]\nmod tests {")[0]
+    paths = [used for match in re.finditer(r"\buse ([^;]+);", text) for used in expand_use(match[1])]
+    for used in [*paths, *re.findall(r"\b(?:crate|super)(?:::\w+)+", text)]:
+        first, *rest = used.split("::")
+        base = {"crate": [], "self": [*name], "super": [*name[:-1]]}.get(first)
+        if base is None:
+            continue
+        while rest and rest[0] == "super":
+            base, rest = base[:-1], rest[1:]
+        parts = (*base, *rest)
+        while parts and parts not in modules:
+            parts = parts[:-1]
+        if parts and parts != name:
+            yield parts
+
+
+def expand_use(text: str) -> Iterator[str]:
+    """Yield each path of a `use` with groups in braces."""
+    before, brace, inner = text.partition("{")
+    if not brace:
+        yield re.sub(r" as \w+|\s", "", before)
+        return
+    depth, item = 0, ""
+    for letter in inner.rstrip()[:-1] + ",":
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and not depth:
+            if item.strip():
+                yield from expand_use(before.strip() + item.strip())
+            item = ""
+        else:
+            item += letter
 
 
 def normalize(name: str) -> str:

@@ -1,7 +1,6 @@
 //! The dead-man's switch: kill what runs, undo everything, exit. It happens once, whoever asks first.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use iolab_protocol::calls::Nothing;
 use iolab_protocol::results::UndoReport;
@@ -72,6 +71,4 @@ fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
     outcome.failed.is_empty() && removed.is_ok()
 }
 
-/// How long the last answer may take to be read.
-pub const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
 static ENDING: Mutex<()> = Mutex::new(());

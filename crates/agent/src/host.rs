@@ -65,6 +65,7 @@ pub struct Host {
     changing: RwLock<()>,
     /// Set once when the agent begins to end; no change begins afterwards.
     ending: AtomicBool,
+    end: fn(&Self) -> !,
 }
 
 #[derive(Default)]
@@ -130,13 +131,14 @@ fn stuck(child: Arc<Child>, pipes: Pipes, limit: Duration) -> ErrorObject {
 }
 
 impl Host {
-    /// An agent that has not claimed the host.
+    /// An agent that has not claimed the host; `end` undoes everything and exits.
     pub fn new(
         state: StateFolder,
         author: Author,
         host_interfaces: Option<Vec<InterfaceFacts>>,
         is_init: bool,
         door: Option<Door>,
+        end: fn(&Self) -> !,
     ) -> std::io::Result<Self> {
         let children = Arc::new(Children::default());
         Ok(Self {
@@ -162,6 +164,7 @@ impl Host {
             right: Mutex::default(),
             changing: RwLock::default(),
             ending: AtomicBool::new(false),
+            end,
         })
     }
 
@@ -250,6 +253,11 @@ impl Host {
         while self.changing.try_write().is_err() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// End the agent: its controller has gone.
+    pub fn hang_up(&self) -> ! {
+        (self.end)(self)
     }
 
     /// Journal how a change is taken back, before it is made. The entry's place; none when the same one is there already.

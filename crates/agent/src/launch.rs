@@ -1,19 +1,18 @@
 //! The child's side of starting a program: this binary, started as `iolab-agent launch`, arranges its own process (parent-death
 //! signal, namespace, CPUs) with ordinary system calls and then becomes the program. It replaces code between fork and exec.
 
+use crate::launched::{agent_gone, die_with_parent, LaunchFailure, LaunchReport};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use iolab_protocol::calls::{Confined, OwnUser};
-use iolab_protocol::results::Walls;
 use iolab_sys::descriptors::{self, Rearranged};
 use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::SigSet;
 use nix::unistd::{getppid, Pid};
 use serde::{Deserialize, Serialize};
 
@@ -59,43 +58,6 @@ impl Place {
         let Some(name) = netns else { return Ok(Self::Here) };
         netns::check_name(&name)?;
         Ok(Self::Named(name))
-    }
-}
-
-/// Why a program was not started.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct LaunchFailure {
-    /// What was being done.
-    pub doing: String,
-    /// The file or program.
-    pub path: String,
-    /// What the system said.
-    pub errno: i32,
-}
-
-impl LaunchFailure {
-    /// What was being done with which file, and the error.
-    pub fn new(doing: &str, path: impl Into<String>, error: &io::Error) -> Self {
-        Self { doing: doing.to_owned(), path: path.into(), errno: error.raw_os_error().unwrap_or(0) }
-    }
-}
-
-/// What a launcher says on its status pipe.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LaunchReport {
-    /// The next thing it does is to become the program, within these.
-    Walls(Walls),
-    /// It did not become the program.
-    Failure(LaunchFailure),
-}
-
-impl LaunchReport {
-    /// Say it. Nobody is left to tell when the agent has gone.
-    pub fn write(&self, status: &mut File) {
-        if let Ok(text) = serde_json::to_vec(self) {
-            let _ = status.write_all(&text);
-        }
     }
 }
 
@@ -162,17 +124,6 @@ fn end_with(agent: i32) -> Result<(), LaunchFailure> {
         return Err(agent_gone());
     }
     Ok(())
-}
-
-/// Ask for the signal with which the agent's end is this process's too.
-pub fn die_with_parent() -> Result<(), LaunchFailure> {
-    set_pdeathsig(Signal::SIGKILL)
-        .map_err(|errno| LaunchFailure::new("asking for the parent-death signal", "", &errno.into()))
-}
-
-/// The agent has ended before the signal was asked for.
-pub fn agent_gone() -> LaunchFailure {
-    LaunchFailure::new("looking for the agent", "", &nix::Error::ESRCH.into())
 }
 
 /// The two pipes to the agent, closed when the program begins, and whether each file has the number under which the program

@@ -2,6 +2,7 @@
 //!
 //! With no argument it speaks the protocol on standard input and output; `launch` is how it starts programs.
 
+mod answers;
 mod capture;
 mod captures;
 mod child;
@@ -21,8 +22,10 @@ mod init;
 mod journal;
 mod journals;
 mod launch;
+mod launched;
 mod lease;
 mod macvtap;
+mod methods;
 mod netns;
 mod open_files;
 mod output;
@@ -160,7 +163,8 @@ fn work(lease: Option<Duration>, role: Role) -> anyhow::Result<std::convert::Inf
         Some(Err(why)) => (None, Some(why)),
         made => (made.and_then(Result::ok), None),
     };
-    let host = Host::new(state, author, host_interfaces, role == Role::Init, door);
+    let host =
+        Host::new(state, author, host_interfaces, role == Role::Init, door, |host| ending::end(host, |_| {}));
     let host = Arc::new(host.context("starting the agent's threads")?);
     end_on_signals(&host, signals)?;
     if host.author.rootless {

@@ -2,6 +2,7 @@
 //!
 //! This works in the launched process, before it becomes the program: the user, the mounts and the nodes are its alone.
 
+use crate::launched::LaunchFailure;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -14,7 +15,6 @@ use nix::sys::prctl::set_no_new_privs;
 use nix::sys::stat::{mknod, umask, Mode, SFlag};
 use nix::unistd::{setgroups, setresgid, setresuid, Gid, Uid};
 
-use crate::launch::LaunchFailure;
 use crate::netns::own_mounts;
 
 /// Users without a name, which service managers also take from (systemd's DynamicUser): nothing belongs to them.

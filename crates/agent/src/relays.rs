@@ -10,11 +10,11 @@ use iolab_protocol::results::Done;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Notification};
 use nix::errno::Errno;
 
+use crate::answers::work_aside;
 use crate::clock::now_ns;
 use crate::faults::{describe, refused, refused_errno, Answer};
 use crate::host::Host;
 use crate::relay::{reach, Line, Link, Listener, Offer, Ticket, Unreached, TAKEN_BYTES};
-use crate::serve::work_aside;
 use crate::verbs::{replying, verb, Reply, Verb};
 
 /// The methods of relays.

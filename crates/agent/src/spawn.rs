@@ -1,6 +1,7 @@
 //! The agent's side of starting a program. One long-lived thread starts them all: the kernel sends the parent-death signal when
 //! the *thread* that started a process ends.
 
+use crate::launched::{LaunchFailure, LaunchReport};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,7 +23,7 @@ use crate::child::{Child, Children, Kin, Pipes};
 use crate::clock::now_ns;
 use crate::confine;
 use crate::faults::{describe, refused, Answer};
-use crate::launch::{Launch, LaunchFailure, LaunchReport, Place};
+use crate::launch::{Launch, Place};
 use crate::procfs::MARK;
 
 /// A program to start.

@@ -10,42 +10,10 @@ use std::time::Duration;
 
 use iolab_sys::page_cache::{cachestat, flush_block_device, mincore, page_bytes, Cached};
 use rustix::fs::{fadvise, Advice};
-use serde::Serialize;
 
 use crate::error::DiskError;
-use crate::report::Report;
+use crate::report::{CacheState, Report, Residency};
 use crate::request::{Cache, Cool};
-
-/// What the page cache holds of a file, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CacheState {
-    /// No page.
-    Cold,
-    /// Every page.
-    Warm,
-    /// Some pages.
-    Partly,
-    /// The kernel does not say.
-    Unknown,
-}
-
-/// What the page cache held of a file when it was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Residency {
-    /// What was wanted.
-    pub wanted: Cache,
-    /// What was seen.
-    pub state: CacheState,
-    /// Who said so: `cachestat`, `mincore`; empty where nobody could.
-    pub how: &'static str,
-    /// In the cache. (bytes)
-    pub resident_bytes: u64,
-    /// Of it, what the disk does not have yet. None: the kernel does not say. (bytes)
-    pub dirty_bytes: Option<u64>,
-    /// Of the file or device. (bytes)
-    pub of_bytes: u64,
-}
 
 /// Files behind a disk of which this kernel may keep blocks. They stay open: to open one of FUSE empties it, so that who opens
 /// it to look finds nothing.

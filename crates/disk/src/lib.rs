@@ -22,11 +22,10 @@ mod request;
 mod stamps;
 mod thput;
 
-pub use cache::{CacheState, Residency};
 pub use error::DiskError;
 pub use folder::Folder;
 pub use ping::{Answer, Condition};
-pub use report::{Phase, ProcessIo, Report, Steps, Verified};
+pub use report::{CacheState, Phase, ProcessIo, Report, Residency, Steps, Verified};
 pub use request::{
     Bonnie, Cache, Claim, Cool, Data, Edition, Hdparm, Peer, Ping, Request, Stamp, Target, Thput, Timing,
     Verify,

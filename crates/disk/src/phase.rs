@@ -1,11 +1,11 @@
 //! One timed phase: what every program does around its own loop.
 
+use crate::report::Residency;
 use std::fs::{self, File};
 use std::io;
 
 use nix::sys::resource::{getrusage, UsageWho};
 
-use crate::cache::Residency;
 use crate::report::{Phase, ProcessIo, Steps};
 use crate::Clock;
 

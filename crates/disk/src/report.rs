@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::cache::Residency;
 use crate::ping::Answer;
+use crate::request::Cache;
 
 /// Everything that one request gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -46,6 +46,37 @@ pub struct Phase {
     pub io: Option<ProcessIo>,
     /// The page cache when it began, where the phase reads.
     pub cache: Option<Residency>,
+}
+
+/// What the page cache holds of a file, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheState {
+    /// No page.
+    Cold,
+    /// Every page.
+    Warm,
+    /// Some pages.
+    Partly,
+    /// The kernel does not say.
+    Unknown,
+}
+
+/// What the page cache held of a file when it was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Residency {
+    /// What was wanted.
+    pub wanted: Cache,
+    /// What was seen.
+    pub state: CacheState,
+    /// Who said so: `cachestat`, `mincore`; empty where nobody could.
+    pub how: &'static str,
+    /// In the cache. (bytes)
+    pub resident_bytes: u64,
+    /// Of it, what the disk does not have yet. None: the kernel does not say. (bytes)
+    pub dirty_bytes: Option<u64>,
+    /// Of the file or device. (bytes)
+    pub of_bytes: u64,
 }
 
 /// Where the time of a phase went; what is left out of them is the rest of `duration_ns`.

@@ -1,10 +1,10 @@
 //! Lists of flows: ranges of addresses and ports that are walked together, value by value.
 
+use crate::ip_header::IpVersion;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::TemplateError;
 use crate::headers::Transport;
-use crate::locate::IpVersion;
 
 /// The most flows a stamp can name.
 pub const FLOW_LIMIT: u32 = 1 << 20;

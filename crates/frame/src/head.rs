@@ -5,11 +5,11 @@ use crate::error::WireError;
 use crate::ethernet::{EtherType, EthernetRepr};
 use crate::flows::Addresses;
 use crate::headers::{Transport, TunnelEnds, TunnelKind, GRE, VXLAN_BYTES, VXLAN_PORT};
+use crate::ip_header::IpVersion;
 use crate::ipv4::Ipv4Repr;
 use crate::ipv6::Ipv6Repr;
-use crate::locate::IpVersion;
 use crate::stamp::STAMP_BYTES;
-use crate::template::TemplateConfig;
+use crate::template_config::TemplateConfig;
 use crate::udp::{Pseudo, UdpRepr};
 use crate::vlan::VlanRepr;
 

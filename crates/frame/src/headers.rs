@@ -1,11 +1,11 @@
 //! Which headers a frame has between Ethernet and payload, and what its payload is filled with.
 
+use crate::ip_header::IpVersion;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::ethernet::EthernetRepr;
 use crate::ipv4::Ipv4Repr;
 use crate::ipv6::Ipv6Repr;
-use crate::locate::IpVersion;
 use crate::udp::UdpRepr;
 
 /// The UDP port of VXLAN (RFC 7348).

@@ -1,7 +1,15 @@
 //! The IP header behind Ethernet and up to two VLAN tags, and its ECN field (RFC 3168).
 
 use crate::checksum::update_checksum;
-use crate::locate::IpVersion;
+
+/// The version of the Internet Protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
 
 /// Where the IP header of a frame begins, if there is a whole one.
 pub fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {

@@ -22,6 +22,7 @@ mod sizes;
 mod stamp;
 mod super_frame;
 mod template;
+mod template_config;
 mod udp;
 mod vlan;
 
@@ -32,16 +33,17 @@ pub use ethernet::{EtherType, EthernetRepr, EthernetView, MacAddress};
 pub use flows::{Addresses, FlowList, Sweep, FLOW_LIMIT};
 pub use headers::{Payload, Transport, Tunnel, TunnelEnds, TunnelKind};
 pub use inspect::{Check, Corruption, Inspection, Inspector};
-pub use ip_header::{ip_header, is_about_neighbours, is_ecn_capable, mark_congestion};
+pub use ip_header::{ip_header, is_about_neighbours, is_ecn_capable, mark_congestion, IpVersion};
 pub use ipv4::{Ipv4Repr, Ipv4View};
 pub use ipv6::{Ipv6Repr, Ipv6View};
-pub use locate::{locate, IpVersion, Located};
+pub use locate::{locate, Located};
 pub use recording::{Recording, Replay, MOST_RECORDED_FRAMES};
 pub use sizes::{
     SizeMix, SizeShare, FCS_BYTES, LARGEST_FRAME_BYTES, LINE_OVERHEAD_BYTES, SMALLEST_FRAME_BYTES,
 };
 pub use stamp::{latency_ns, Stamp, STAMP_BYTES, TX_TIME_WRAP_NS};
 pub use super_frame::{finish, RunHeader, Segments, TAP_HEADER_BYTES};
-pub use template::{FrameTemplate, TemplateConfig};
+pub use template::FrameTemplate;
+pub use template_config::TemplateConfig;
 pub use udp::{udp_checksum, Pseudo, UdpRepr, UdpView};
 pub use vlan::{VlanRepr, VlanTag, VlanView};

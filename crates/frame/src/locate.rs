@@ -5,7 +5,7 @@
 use crate::error::WireError;
 use crate::ethernet::{EtherType, EthernetRepr, EthernetView};
 use crate::headers::{Transport, GRE, VXLAN_BYTES, VXLAN_PORT};
-use crate::ip_header::ip_header;
+use crate::ip_header::{ip_header, IpVersion};
 use crate::ipv4::Ipv4View;
 use crate::ipv6::{Ipv6Repr, Ipv6View};
 use crate::udp::{Pseudo, UdpRepr, UdpView};
@@ -20,15 +20,6 @@ const IP_IN_IP: [u8; 2] = [4, 41];
 const ECHOES: [u8; 4] = [0, 8, 128, 129];
 /// Ethernet in GRE (RFC 7637).
 const BRIDGED: u16 = 0x6558;
-
-/// The version of the Internet Protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IpVersion {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
 
 /// Where the parts of a frame are.
 #[derive(Debug, Clone, Copy)]

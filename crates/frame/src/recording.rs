@@ -3,6 +3,7 @@
 //! The stamp replaces the first 18 bytes of the payload of UDP, TCP or an echo; frames with less payload, and those of other
 //! protocols, have none. What is in VXLAN or GRE has it inside. All that the checksum covers but the stamp is summed once.
 
+use crate::ip_header::IpVersion;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::error::{RecordingError, WireError};
 use crate::ethernet::MacAddress;
 use crate::flows::FLOW_LIMIT;
 use crate::headers::Transport;
-use crate::locate::{ip_packets, locate, IpVersion, Located};
+use crate::locate::{ip_packets, locate, Located};
 use crate::sizes::{FCS_BYTES, LARGEST_FRAME_BYTES, SMALLEST_FRAME_BYTES};
 use crate::stamp::{StampFront, STAMP_BYTES};
 use crate::udp::written;

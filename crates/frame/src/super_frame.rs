@@ -3,7 +3,7 @@
 
 use crate::checksum::{update_checksum, OnesComplementSum};
 use crate::ip_header::ip_header;
-use crate::locate::IpVersion;
+use crate::ip_header::IpVersion;
 use crate::sizes::{FCS_BYTES, SMALLEST_FRAME_BYTES};
 
 /// Length of what stands before a frame of a tap (bytes).

@@ -5,6 +5,7 @@
 
 mod root;
 
+use crate::launched::{agent_gone, die_with_parent, LaunchFailure, LaunchReport};
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
@@ -28,7 +29,6 @@ use nix::sys::stat::{umask, Mode};
 use nix::unistd::{access, setgroups, setresgid, setresuid, AccessFlags, Gid, Uid};
 
 use crate::faults::describe;
-use crate::launch::{agent_gone, die_with_parent, LaunchFailure, LaunchReport};
 use crate::own_user::may_become;
 use crate::packets::{pair, receive, send};
 use root::Root;

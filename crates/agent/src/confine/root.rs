@@ -1,5 +1,6 @@
 //! The root folder of a confined program: libraries, its program, a few devices that hold nothing, and what it works on.
 
+use crate::launched::LaunchFailure;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{symlink, DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -13,7 +14,6 @@ use nix::sys::statvfs::{statvfs, FsFlags};
 use nix::unistd::{chdir, chroot, pivot_root};
 
 use super::Allowed;
-use crate::launch::LaunchFailure;
 use crate::own_user::{give, open_again, WORKPLACE};
 
 /// Where the program is, alone.

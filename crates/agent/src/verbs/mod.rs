@@ -1,22 +1,18 @@
-//! The methods that this agent answers. Each is named once, by the module that answers it, in its `verbs`.
+//! What a method is: its name, how its parameters are read, and who works on it. `methods` has all of them.
 
 #[cfg(test)]
 mod tests;
 
 use std::marker::PhantomData;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use iolab_protocol::{Refusal, Request, Response};
+use iolab_protocol::{Refusal, Request};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+use crate::answers::{answer, give_last};
 use crate::faults::Answer;
 use crate::host::Host;
-use crate::serve::answer;
-use crate::{
-    captures, commands, devices, ending, facts, folders, greeting, journals, relays, series, setting,
-    supervise, traffic, watches, wires,
-};
 
 /// The work on one request, its parameters read.
 pub type Job = Box<dyn FnOnce(&Arc<Host>) + Send>;
@@ -49,9 +45,7 @@ impl<R: Serialize> Reply<R> {
 
     /// Answer as the last thing that the agent does.
     pub fn give_last(self, host: &Host, result: &R) {
-        // When nobody reads the answer any more, the exit status still tells.
-        let _ = host.output.send(&Response::<&R>::new(Some(self.id), Ok(result)));
-        host.output.drain(ending::LAST_WORD_LIMIT);
+        give_last(host, self.id, result);
     }
 }
 
@@ -91,40 +85,13 @@ where
 }
 
 impl Verb {
+    /// The work on a request of this method, its parameters read.
+    pub fn job(&self, request: &Request<'_>) -> Result<Job, Refusal> {
+        (self.read)(request)
+    }
+
     /// The same, done before the next request is read. It must not wait.
     pub fn in_order(self) -> Self {
         Self { in_order: true, ..self }
     }
-}
-
-/// Every method.
-fn all() -> Vec<Verb> {
-    let rooms = [
-        Vec::from(greeting::verbs()),
-        commands::verbs().into(),
-        supervise::verbs().into(),
-        folders::verbs().into(),
-        relays::verbs().into(),
-        setting::verbs().into(),
-        series::verbs().into(),
-        traffic::verbs().into(),
-        devices::verbs().into(),
-        wires::verbs().into(),
-        watches::verbs().into(),
-        captures::verbs().into(),
-        facts::verbs().into(),
-        journals::verbs().into(),
-        ending::verbs().into(),
-    ];
-    rooms.into_iter().flatten().collect()
-}
-
-static ALL: LazyLock<Vec<Verb>> = LazyLock::new(all);
-
-/// What a request asks for: its method, and the work on it.
-pub fn read(request: &Request<'_>) -> Result<(&'static Verb, Job), Refusal> {
-    let Some(verb) = ALL.iter().find(|verb| verb.name == request.method) else {
-        return Err(request.refuse_method(&ALL.iter().map(|verb| verb.name).collect::<Vec<_>>()));
-    };
-    Ok((verb, (verb.read)(request)?))
 }

@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{all, Verb};
+use super::Verb;
+use crate::methods::all;
 
 /// The types of a method's parameters and result, to be read and written again.
 pub struct Messages {
@@ -79,7 +80,7 @@ fn every_method_is_named_once_and_has_an_example() {
 #[test]
 fn an_unknown_method_is_refused() {
     let request = parse_request(br#"{"jsonrpc":"2.0","id":7,"method":"agent.sing"}"#).unwrap();
-    let refusal = super::read(&request).err().unwrap();
+    let refusal = crate::methods::read(&request).err().unwrap();
     assert_eq!((refusal.id, refusal.error.code), (Some(7), iolab_protocol::ErrorCode::Method));
     assert!(refusal.error.message.contains("agent.ping, command.run"), "{}", refusal.error.message);
 }

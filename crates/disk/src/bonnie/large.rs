@@ -1,20 +1,25 @@
 //! The phases on the large file, but for the seeks.
 
+use crate::report::Residency;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 
-use super::{CHUNK, CHUNK_BYTES};
 use crate::buffer::Buffer;
-use crate::cache::{prepare, Behind, Emptying, Residency};
+use crate::cache::{prepare, Behind, Emptying};
 use crate::error::DiskError;
 use crate::folder::Folder;
 use crate::phase::{Moved, Watch};
 use crate::report::Phase;
 use crate::request::{Bonnie, Edition};
 use crate::Clock;
+
+/// Of the large file's blocks, in both editions. (bytes)
+pub(super) const CHUNK: usize = 8192;
+/// The same, among sizes of files. (bytes)
+pub(super) const CHUNK_BYTES: u64 = CHUNK as u64;
 
 /// Single bytes that edition 2.00 moves: 3 MiB.
 const SINGLE_BYTES: u64 = 3 << 20;

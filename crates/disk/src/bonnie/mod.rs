@@ -13,12 +13,7 @@ use crate::report::Report;
 use crate::request::Bonnie;
 use crate::Clock;
 
-use self::large::LargeFile;
-
-/// Of the large file's blocks, in both editions. (bytes)
-const CHUNK: usize = 8192;
-/// The same, among sizes of files. (bytes)
-const CHUNK_BYTES: u64 = CHUNK as u64;
+use self::large::{LargeFile, CHUNK_BYTES};
 
 /// Runs it.
 pub fn run(asked: &Bonnie, clock: Clock<'_>) -> Result<Report, DiskError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::pipe::pipe;
 
 use super::large::{LargeFile, Slowest};
-use super::{CHUNK, CHUNK_BYTES};
+use super::large::{CHUNK, CHUNK_BYTES};
 use crate::buffer::Buffer;
 use crate::error::DiskError;
 use crate::phase::{Moved, Watch};

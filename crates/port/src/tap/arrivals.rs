@@ -8,8 +8,7 @@ use iolab_sys::bpf::{Assembler, BpfError, Condition, Helper, Map, Operation, Pro
 use iolab_sys::{tap, Mapping};
 
 /// Stamps that the memory holds: as many as the ring of the tap holds frames, a power of two.
-const STAMPS: usize = 16_384;
-const _: () = assert!(STAMPS == super::QUEUE_FRAMES as usize, "a stamp for each frame that may wait");
+pub(super) const STAMPS: usize = 16_384;
 /// The same for the program: to find the place of a stamp by its number.
 const NUMBER_MASK: i32 = 16_383;
 /// The program refuses frames when more than these wait: what the ring dropped would leave a stamp without a frame. As many

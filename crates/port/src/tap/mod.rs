@@ -9,8 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use iolab_sys::bpf::BpfError;
 use iolab_sys::tap::{self, TapKind, Unfinished};
 
-use self::arrivals::Arrivals;
+use self::arrivals::{Arrivals, STAMPS};
 use crate::error::PortError;
+
+const _: () = assert!(STAMPS == QUEUE_FRAMES as usize, "a stamp for each frame that may wait");
 
 /// At the kernel's default of 500, TCP at 10 Gbit/s and more loses thousands of segments a second to a reader that waits
 /// for a CPU (frames).

@@ -7,6 +7,7 @@ mod pair;
 
 use std::os::fd::RawFd;
 
+pub use self::pair::Arrival;
 use self::pair::{Pair, FAR};
 use crate::error::PortError;
 use crate::interface::InterfaceEye;
@@ -21,15 +22,6 @@ const READ_BATCH: usize = 64;
 const LIVE_FROM: usize = 16;
 /// And no more by one call: larger calls send no copies, but pages that have to come back (see `bpf::live`).
 const LIVE_MOST: usize = 240;
-
-/// How frames arrive at the interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
-    /// Each by itself, as soon as it is sent.
-    Apart,
-    /// Those that are sent together may be joined by the stack (GRO), which costs it less: for streams.
-    Joined,
-}
 
 /// The end, gone when dropped.
 #[derive(Debug)]

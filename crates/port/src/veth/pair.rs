@@ -7,10 +7,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use iolab_sys::{tap, thread};
 
-use super::Arrival;
 use crate::error::PortError;
 use crate::interface::{link_request, Interface, IFLA_IFNAME, IFLA_MTU, NLA_F_NESTED};
 use crate::route::{route_socket, Request};
+
+/// How frames arrive at the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Each by itself, as soon as it is sent.
+    Apart,
+    /// Those that are sent together may be joined by the stack (GRO), which costs it less: for streams.
+    Joined,
+}
 
 /// The far end's name, in its namespace.
 pub const FAR: &str = "far";

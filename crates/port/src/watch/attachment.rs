@@ -4,7 +4,7 @@ use std::io;
 
 use iolab_sys::bpf::{Link, Place, Program};
 
-use super::clsact::Filter;
+use super::clsact::{Filter, EGRESS, INGRESS};
 use crate::error::PortError;
 
 /// On which side of the stack packets are seen.
@@ -35,13 +35,13 @@ pub(super) enum Attachment {
 
 impl Attachment {
     pub(super) fn new(program: &Program, index: u32, hook: Hook) -> Result<Self, PortError> {
-        let place = match hook {
-            Hook::Ingress => Place::StackIn,
-            Hook::Egress => Place::StackOut,
+        let (place, parent) = match hook {
+            Hook::Ingress => (Place::StackIn, INGRESS),
+            Hook::Egress => (Place::StackOut, EGRESS),
         };
         match Link::new(program, index, place, 0) {
             Ok(link) => Ok(Self::Link(link)),
-            Err(seen) if is_unknown(&seen) => Filter::new(program, index, hook).map(Self::Filter),
+            Err(seen) if is_unknown(&seen) => Filter::new(program, index, parent).map(Self::Filter),
             Err(seen) => Err(PortError::of("watching an interface", "bpf")(seen)),
         }
     }

@@ -4,15 +4,16 @@ use std::os::fd::OwnedFd;
 
 use iolab_sys::bpf::Program;
 
-use super::attachment::Hook;
 use crate::error::PortError;
 use crate::route::{route_socket, Request};
 
 const DOING: &str = "watching an interface by clsact";
 const CLSACT: u32 = 0xffff_fff1;
 const HANDLE: u32 = 0xffff_0000;
-const INGRESS: u32 = 0xffff_fff2;
-const EGRESS: u32 = 0xffff_fff3;
+/// Where packets come in.
+pub(super) const INGRESS: u32 = 0xffff_fff2;
+/// Where packets leave.
+pub(super) const EGRESS: u32 = 0xffff_fff3;
 /// Before other filters, which go on looking at the packet.
 const PREFERENCE: u32 = 1;
 /// Which of the filters of that preference is ours, at which nobody else's is likely to be.
@@ -34,8 +35,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new(program: &Program, index: u32, hook: Hook) -> Result<Self, PortError> {
-        let parent = if hook == Hook::Ingress { INGRESS } else { EGRESS };
+    pub(super) fn new(program: &Program, index: u32, parent: u32) -> Result<Self, PortError> {
         let socket = route_socket().map_err(PortError::of(DOING, "socket"))?;
         let create = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         let clsact = Request::new(libc::RTM_NEWQDISC, create, &about(index, HANDLE, CLSACT, 0));

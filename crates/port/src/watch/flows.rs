@@ -1,11 +1,21 @@
 //! Flows: who is counted apart, and by what. The first ones that come have a place each, all others share the last.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::RawFd;
 
 use iolab_sys::bpf::{Assembler, Condition, Helper, Operation, Register, Width};
 
-use super::program::{ethernet_type, read, FlowMaps, ETHERNET_BYTES, TCP, UDP};
+use super::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
 use super::{shared, FLOW_RING, FLOW_SLOTS};
+
+/// Where a program tells flows apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FlowMaps {
+    pub(super) places: RawFd,
+    pub(super) bins: RawFd,
+    pub(super) window_us: u32,
+    pub(super) most: u32,
+}
 
 /// What a flow is known by. Frames that are no IP are one flow, with protocol 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,5 +1,6 @@
 //! The program of a watch and its memory, as this process sees them.
 
+use super::flows::FlowMaps;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use iolab_sys::bpf::{Map, Program};
@@ -7,7 +8,7 @@ use iolab_sys::{clock, Mapping};
 
 use super::attachment::{Attachment, Hook, Mechanism};
 use super::flows::FlowKey;
-use super::program::{self, FlowMaps, Maps, BIN_BYTES, FLOW_BIN_BYTES};
+use super::program::{self, Maps, BIN_BYTES, FLOW_BIN_BYTES};
 use super::stamps::{hands_over, Stamps};
 use super::{shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
 use crate::error::PortError;

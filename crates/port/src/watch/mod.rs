@@ -5,6 +5,7 @@ mod attachment;
 mod clsact;
 mod flows;
 mod kernel;
+mod packet;
 mod program;
 mod stamps;
 

@@ -5,7 +5,9 @@ use std::os::fd::RawFd;
 
 use iolab_sys::bpf::{Assembler, Condition, Helper, Label, Operation, Register, Width};
 
-use super::{flows, shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
+use super::flows::{self, FlowMaps};
+use super::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
+use super::{shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
 
 /// Fields of struct __`sk_buff`. (bytes from its start)
 mod context {
@@ -19,10 +21,9 @@ mod context {
 
 /// `TC_ACT_UNSPEC` and `TCX_NEXT`: what would happen without the program.
 const GO_ON: i32 = -1;
-pub(super) const ETHERNET_BYTES: i32 = 14;
+
 const VLAN_BYTES: i32 = 4;
-pub(super) const TCP: i32 = 6;
-pub(super) const UDP: i32 = 17;
+
 /// n / 125 = n * RECIPROCAL >> 35 for every n below 2^32: a division costs more than all of the rest.
 const RECIPROCAL: i32 = 0x1062_4dd3;
 const RECIPROCAL_SHIFT: i32 = 35;
@@ -40,20 +41,6 @@ pub(super) struct Maps {
     pub(super) stamped: bool,
     /// of flows, where they are counted apart
     pub(super) flows: Option<FlowMaps>,
-}
-
-/// Where a program tells flows apart.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FlowMaps {
-    pub(super) places: RawFd,
-    pub(super) bins: RawFd,
-    pub(super) window_us: u32,
-    pub(super) most: u32,
-}
-
-/// Ethernet types as a load of two bytes gives them on this computer.
-pub(super) fn ethernet_type(number: u16) -> i32 {
-    i32::from(u16::from_ne_bytes(number.to_be_bytes()))
 }
 
 /// The program that does nothing: what a watch costs is measured beside it.
@@ -240,17 +227,6 @@ fn header_length(program: &mut Assembler, at: i16, unknown: Label) {
     program.load(Width::Double, R0, R10, at);
     program.combine(Operation::Add, R0, R2);
     program.store(Width::Double, R10, at, R0);
-}
-
-/// Reads `bytes` of the packet from R2 on to `at` of the stack.
-pub(super) fn read(program: &mut Assembler, at: i16, bytes: i32, unknown: Label) {
-    use Register::{R0, R1, R10, R3, R4, R6};
-    program.combine(Operation::Move, R1, R6);
-    program.combine(Operation::Move, R3, R10);
-    program.compute(Operation::Add, R3, i32::from(at));
-    program.compute(Operation::Move, R4, bytes);
-    program.call(Helper::SkbLoadBytes);
-    program.jump_if(R0, Condition::NotEqual, 0, unknown);
 }
 
 /// How large the maps' values are. (bytes)
