@@ -62,6 +62,7 @@ full() {
     begin guests-full pytest_set full "${again[@]}" "${guests[@]}"
     begin parents-full pytest_set full "${again[@]}" "${parents[@]}"
     begin agent-full rust_tests_with_guests
+    begin fuzz fuzz
     labs full
 }
 
@@ -98,6 +99,13 @@ rust_tests_with_guests() {
     local run=(limited nice -n 5 cargo test -q --locked -p iolab-agent --test guest -- --ignored)
     "${run[@]}" || { echo "test: 1 rerun: Rust"; "${run[@]}" || ended=1; }
     limited nice -n 5 .venv/bin/pytest -q "${tests[@]}" "${again[@]}" tests/guest/image && return "$ended"
+}
+
+# Damaged frames, recordings, requests, and texts and messages of the kernel, for about a minute each.
+fuzz() {
+    local run=(limited nice -n 10 env IOLAB_FUZZ_CASES=1000000 IOLAB_CASES=40000 cargo test -q --locked)
+    "${run[@]}" -p iolab-frame --test robustness && "${run[@]}" -p iolab-protocol --test robustness &&
+        "${run[@]}" -p iolab-samplers --lib robustness
 }
 
 # Builds the images that guests start from. Tests of guests are skipped where that is not permitted.

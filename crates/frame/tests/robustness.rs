@@ -1,14 +1,15 @@
-//! No bytes make a reader panic. `IOLAB_FUZZ_CASES` sets how many random frames are read (default 100 000).
+//! No bytes make a reader panic. `IOLAB_FUZZ_CASES` sets how many random frames are read (default 100 000), a tenth of them as recordings.
 
 mod common;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use common::{v4, v6, Numbers, TAG};
 use iolab_frame::{
     latency_ns, locate, udp_checksum, Check, EtherType, EthernetRepr, EthernetView, FrameTemplate,
-    Inspection, Inspector, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, MacAddress, Pseudo, SizeMix, Stamp,
-    UdpRepr, UdpView, VlanRepr, VlanTag, VlanView,
+    Inspection, Inspector, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, MacAddress, Pseudo, Recording, Replay,
+    SizeMix, Stamp, UdpRepr, UdpView, VlanRepr, VlanTag, VlanView,
 };
 use proptest::prelude::*;
 
@@ -101,6 +102,45 @@ fn no_bytes_make_a_reader_panic() {
         }
     }
     assert!(ours > 0 && corrupted > 0 && foreign > 0, "each kind was met: {ours}, {corrupted}, {foreign}");
+}
+
+/// Frames as they come from the controller, the entries damaged too: read or refused, and what is read is sent.
+#[test]
+fn any_recording_is_read_or_refused() {
+    let samples = samples();
+    let mut numbers = Numbers(0x10_1ac);
+    let (mut read, mut refused) = (0u64, 0u64);
+    for _ in 0..cases() / 10 {
+        let mut bytes = Vec::new();
+        for index in 0..=numbers.below(4) as u64 {
+            let mut frame = Vec::new();
+            mutate(&mut numbers, &samples, &mut frame);
+            bytes.extend(index.to_le_bytes());
+            bytes.extend(u16::try_from(frame.len()).expect("short").to_le_bytes());
+            bytes.extend(frame);
+        }
+        if numbers.below(4) == 0 {
+            let at = numbers.below(bytes.len());
+            bytes[at] = numbers.next().to_le_bytes()[0];
+        }
+        let Ok(recording) = Recording::new(bytes.into()) else {
+            refused += 1;
+            continue;
+        };
+        let recording = Arc::new(recording);
+        let count = recording.times_ns().len();
+        let replay = Replay {
+            recording,
+            source_mac: MacAddress([2; 6]),
+            destination_mac: MacAddress([4; 6]),
+            tag: TAG,
+        };
+        let mut buffer = vec![0; 256];
+        for index in 0..count {
+            read += replay.emit(index, 1, 2, &mut buffer).map_or(0, |_| 1);
+        }
+    }
+    assert!(read > 0 && refused > 0, "each was met: {read} frames, {refused} recordings");
 }
 
 fn mac() -> impl Strategy<Value = MacAddress> {

@@ -12,6 +12,8 @@ mod links;
 mod netlink;
 pub mod qdiscs;
 mod reader;
+#[cfg(test)]
+mod robustness;
 pub mod settings;
 pub mod sockets;
 pub mod softirq;

@@ -1,6 +1,6 @@
 //! Counters of the queueing disciplines of a namespace, asked from the kernel over rtnetlink.
 
-mod message;
+pub(crate) mod message;
 
 use iolab_protocol::observations::QdiscCounts;
 

@@ -1,6 +1,6 @@
 //! What TCP says of each established connection in a namespace, asked from the kernel over `sock_diag`: `struct tcp_info` and the memory of its socket.
 
-mod message;
+pub(crate) mod message;
 
 use iolab_protocol::observations::SocketCounts;
 use nix::errno::Errno;

@@ -4,7 +4,7 @@
 //! A thread that ends while it is being read is left out; its time is in its process's once it was waited for.
 
 mod kernel;
-mod status;
+pub(crate) mod status;
 
 use std::collections::HashMap;
 
