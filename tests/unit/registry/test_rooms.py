@@ -14,7 +14,7 @@ ROOMS = {
     "measures/", "instruments/",  # the rows
     "trial/",  # what measures
     "run/calibration.py",  # measures the instrument itself by an experiment of its own
-    "analysis/forwarding.py", "analysis/forwarding_types.py", "analysis/load_trials.py",
+    "analysis/forwarding.py", "analysis/forwarding_types.py",
     "report/packets.py", "report/packet_tables.py", "report/interchange.py", "report/curves.py",
     "report/page/results.py",
 }  # fmt: skip
