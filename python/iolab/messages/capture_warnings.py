@@ -95,7 +95,7 @@ class PacerSlipped(TrialWarning):
 class WireWeakened(TrialWarning):
     """A wire is less than it was to be."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "wire-unprioritised",  # The thread of a wire has no real-time priority, although it was to have one
         "wire-not-apart",  # The thread of a pacer shares its CPU with those who handle the frames that it gives
         # The kernel does not stamp the frames of a wire as they come: they count from when they are read:

@@ -57,7 +57,7 @@ class CardNode(CardPart):
 class CardSettings(CardPart):
     """How it coalesces interrupts, or whether it sends and obeys pause frames."""
 
-    code: Literal["card-coalescing", "card-pause"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["card-coalescing", "card-pause"]
     settings: Name
     """As ethtool -C takes them."""
 
@@ -65,7 +65,7 @@ class CardSettings(CardPart):
 class HostExamined(Examined):
     """Something of the computer that its code says whole."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "as-user",  # The agent is an ordinary user's
         "as-root",  # The agent is root's
         "no-user-namespaces",  # The kernel refuses them
@@ -124,7 +124,7 @@ class ProgramVersion(Examined):
 class ProgramMissing(Examined):
     """A program, or the switch in user space, is not installed."""
 
-    code: Literal["program-missing", "switch-missing"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["program-missing", "switch-missing"]
     package: Name
     """Of Debian."""
 
@@ -132,7 +132,7 @@ class ProgramMissing(Examined):
 class FeatureExamined(Examined):
     """Whether the kernel has a feature."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "feature-works",  # A feature of the kernel was tried, and works
         "feature-absent",  # A feature of the kernel was tried, and does not work
         "feature-untried",  # A feature of the kernel could not be tried
@@ -144,7 +144,7 @@ class FeatureExamined(Examined):
 class LoadExamined(Examined):
     """How much else is at work."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "load-low",  # Little else is at work
         "load-high",  # Other work disturbs
     ]
@@ -156,7 +156,7 @@ class LoadExamined(Examined):
 class ClocksourceExamined(Examined):
     """How the kernel reads the time."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "clocksource-fast",  # Reading the time is fast
         "clocksource-slow",  # Reading the time is slow, or coarse
     ]

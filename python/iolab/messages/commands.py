@@ -55,7 +55,7 @@ class RunsAsOwnUser(CommandNote):
 class OpenQueue(CommandNote):
     """A queue of a tap or a macvtap is open under a number."""
 
-    code: Literal["open-tap", "open-macvtap"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["open-tap", "open-macvtap"]
     fd: int
     interface: Name
 
@@ -63,7 +63,7 @@ class OpenQueue(CommandNote):
 class OpenQueueIn(CommandNote):
     """A queue of a tap or a macvtap in a namespace is open under a number."""
 
-    code: Literal["open-tap-in", "open-macvtap-in"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["open-tap-in", "open-macvtap-in"]
     fd: int
     interface: Name
     netns: Name

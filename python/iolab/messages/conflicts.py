@@ -32,7 +32,7 @@ class InstalledOnGuest(Conflict):
 class ClashAtMachine(Conflict):
     """A clash at a machine."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "namespace-has-no-card",  # A namespace has no card to be split
         "function-gets-own-frames",  # A virtual function gets no frame to another address
         "host-without-card",  # A host has no card in the lab
@@ -58,7 +58,7 @@ class FunctionsTooMany(Conflict):
 class PlainClash(Conflict):
     """A clash that its code says whole."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "xen-bus-fixed",  # A Xen domain has a bus of its own
         "bus-without-guest",  # Only a guest has disks on a bus
         "disk-cache-without-qemu",  # Only QEMU has a cache to choose
@@ -81,7 +81,7 @@ class PlainClash(Conflict):
 class ClashOfWay(Conflict):
     """A clash of the way to a disk."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "disk-way-for-others",  # A guest has a hypervisor, and others a storage daemon, that speaks for them
         "initiator-without-export",  # Kernels and hypervisors log in to exported volumes
         "no-nvme-initiator",  # NVMe/TCP is spoken by kernels alone
@@ -130,7 +130,7 @@ class SwitchFinishesNothing(Conflict):
 class MtuLimited(Conflict):
     """A switch in user space, or the link below a tunnel, carries no larger packets."""
 
-    code: Literal["switch-mtu-small", "tunnel-mtu-large"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["switch-mtu-small", "tunnel-mtu-large"]
     most_bytes: int
 
 
@@ -161,7 +161,7 @@ class MacvtapGetsOwnFrames(Conflict):
 class ClashAtPorts(Conflict):
     """A clash at several ports."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "macvtap-finishes-nothing",  # A macvtap sends nothing for the stack
         "xen-checksum-fixed",  # A domain's driver always leaves checksums to others
         "shared-by-namespaces",  # Only namespaces have ports that share an interface
@@ -194,7 +194,7 @@ class RingSizeAbsent(Conflict):
 class ClashAtPort(Conflict):
     """A clash at a port."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "cards-on-port",  # Cards of guests that are on their parent's port itself are on no bridge
         "join-on-bridged-port",  # A port that is on a bridge can be shared by nothing
         "l3-on-port",  # Nobody outside finds an ipvlan that answers no ARP
@@ -205,7 +205,7 @@ class ClashAtPort(Conflict):
 class ForwardConflict(Conflict):
     """A port that shares an interface gets only its own frames, or a tunnel has no Ethernet to bridge."""
 
-    code: Literal["join-gives-own-frames", "tunnel-of-packets"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["join-gives-own-frames", "tunnel-of-packets"]
     port: Name
     forward: Name
 

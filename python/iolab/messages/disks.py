@@ -66,7 +66,7 @@ class ProgramCache(CacheLayer):
 class VolumeCache(CacheLayer):
     """Of a file of a volume."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "door-cache",  # Of the file by which a storage daemon shows a volume to the kernel
         "store-cache",  # Of the volume's own file
         "target-cache",  # Of the volume's file at the target

@@ -18,7 +18,7 @@ class Disturbance(Evidence, kind=True):
 class HeldUp(Disturbance):
     """A thread of the instrument was not run for 1 ms or more."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "sender-held-up",  # The thread of a sender was not run for 1 ms or more
         "receiver-held-up",  # The thread of a receiver was not run for 1 ms or more
     ]
@@ -88,7 +88,7 @@ class LostByReceiver(Evidence):
 class OfPlace(Evidence):
     """The place is where frames are received, or on the path of the acknowledgements."""
 
-    code: Literal["received-there", "on-way-back"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["received-there", "on-way-back"]
     place: Name
 
 

@@ -68,7 +68,7 @@ class LabWasLost(Difference):
 class LabDiffered(Failure):
     """The lab was not as applied."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "lab-differs",  # The lab was not as applied when the trial ended badly
         "lab-differed-before",  # The lab was not as applied before the trial
         "lab-differed-after",  # The lab was not as applied after the trial
@@ -79,7 +79,7 @@ class LabDiffered(Failure):
 class FiguresRefused(Failure):
     """Figures are no finite numbers, or two parts gave one of the same name and dimensions."""
 
-    code: Literal["figures-not-finite", "figures-twice"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["figures-not-finite", "figures-twice"]
     figures: tuple[Name, ...]
 
 
@@ -140,7 +140,7 @@ class NoFigures(ResultProblem):
 class FieldRefused(ResultProblem):
     """A time is negative or too long, or a name is empty, too long, or has wrong characters."""
 
-    code: Literal["time-impossible", "name-refused"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["time-impossible", "name-refused"]
     field: Name
     returned: Name
     """As it was returned, its beginning at least [ns]."""
@@ -185,7 +185,7 @@ class KindUnbuilt(Failure):
 class PlainFailure(Failure):
     """The lab was not arranged for frames, or nothing was forwarded at any load."""
 
-    code: Literal["unarranged", "nothing-forwarded"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["unarranged", "nothing-forwarded"]
 
 
 class SendingFailed(Failure):
@@ -275,7 +275,7 @@ class ReceiverSilent(Failure):
 class ProgramFault(Failure):
     """A program's report cannot be understood, or the program could not be started."""
 
-    code: Literal["report-unreadable", "program-not-started"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["report-unreadable", "program-not-started"]
     program: Name
     machine: Name
     said: Quoted
@@ -300,6 +300,6 @@ class ReportsUnreadable(Failure):
 class WatchFailed(Failure):
     """A watch or a capture could not begin, or ended by itself."""
 
-    code: Literal["watch-failed", "capture-failed"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["watch-failed", "capture-failed"]
     at: Name
     said: Quoted

@@ -16,7 +16,7 @@ class QemuThere(Examined):
 class ProgramExamined(Examined):
     """What a program answered that guests need."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "qemu-unfit",  # No QEMU can be used
         "accelerator-untried",  # No guest could be booted to try
         "accelerator-untold",  # A guest was booted with KVM, and nothing was shown in time
@@ -30,7 +30,7 @@ class ProgramExamined(Examined):
 class GuestsExamined(Examined):
     """Something that guests need, which its code says whole."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "qemu-not-there",  # Another host has no QEMU
         "image-not-built",  # The first image of guests is not built
         "accelerator-kvm",  # A guest was booted with KVM
@@ -55,7 +55,7 @@ class ImagesBuilt(Examined):
 class DeviceExamined(Examined):
     """Whether a device file that guests need is there."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "device-there",  # A device that guests need is there
         "tun-absent",  # No taps can be made
         "vhost-net-absent",  # No card can be carried by vhost

@@ -27,6 +27,6 @@ def computer(machine: str | None) -> Computer:
 class PortOn(Statement):
     """A port or an end of a link, and the computer that it is on."""
 
-    code: Literal["port-on", "site-end"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["port-on", "site-end"]
     port: Name
     host: Computer

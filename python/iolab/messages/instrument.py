@@ -12,7 +12,7 @@ class Part(Statement, kind=True):
 class PortPart(Part):
     """A thread of a port."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "generator-at",  # The thread that sends at a port
         "receiver-at",  # The thread that receives at a port
         "napi-at",  # The kernel's thread that takes frames in at a port
@@ -41,7 +41,7 @@ class PartsShareCpu(Sharing):
 class PortsUnplaced(Sharing):
     """Ports have no receiving thread, or threads that an ordinary user may not place."""
 
-    code: Literal["no-thread-of-its-own", "threads-unplaced"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["no-thread-of-its-own", "threads-unplaced"]
     ports: tuple[Name, ...]
 
 

@@ -13,7 +13,7 @@ class NotSupported(PartLack, kind=True):
 class PlainUnbuilt(NotSupported):
     """A part that its code says whole."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "function-vlan-unbuilt",  # VLANs on virtual functions
         "wire-unbuilt",  # A wire between other ports than two of namespaces or of guests with taps
         "etf-unbuilt",  # A qdisc that needs transmit times
@@ -24,5 +24,5 @@ class PlainUnbuilt(NotSupported):
 class KindUnsupported(NotSupported):
     """A kind of instrument, or of measure."""
 
-    code: Literal["instrument-unbuilt", "measure-unbuilt"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["instrument-unbuilt", "measure-unbuilt"]
     kind: Name

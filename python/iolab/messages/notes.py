@@ -19,7 +19,7 @@ class ExperimentEdited(TrialWarning):
 class TrialsLeftOut(TrialWarning):
     """Trials belong to no step of the plan, or failed or are invalid, and are left out."""
 
-    code: Literal["trials-not-in-plan", "trials-not-ok"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["trials-not-in-plan", "trials-not-ok"]
     left_out: int
     trials: int
 

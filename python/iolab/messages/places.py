@@ -51,7 +51,7 @@ class AtMachineCpu(Place):
 class PlainPlace(Place):
     """All CPUs or somewhere in the kernel of this computer, anywhere on the path, or a side of the instrument."""
 
-    code: Literal["all-cpus", "in-kernel", "on-the-way", "generator", "receiver"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["all-cpus", "in-kernel", "on-the-way", "generator", "receiver"]
 
 
 class InMachineKernel(Place):

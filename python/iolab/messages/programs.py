@@ -149,7 +149,7 @@ class FigureCut(Failure):
 class FigureUnread(Failure):
     """The output is malformed or ambiguous, or the text in the place of a figure is no number."""
 
-    code: Literal["output-malformed", "figure-unread"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["output-malformed", "figure-unread"]
     figure: Name
     seen: Quoted
     """The beginning of the output."""

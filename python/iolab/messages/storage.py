@@ -13,7 +13,7 @@ class DiskServer(Statement, kind=True):
 class VolumeServer(DiskServer):
     """What serves a volume on a machine."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "storage-daemon",  # QEMU's storage daemon, which exports a volume through FUSE
         "nvme-target",  # An NVMe/TCP target of a kernel
         "nbd-server",  # An NBD server
@@ -54,7 +54,7 @@ class ProcessGone(Condition):
 class WrongReply(Condition):
     """Nobody listens at its address, or what replied does not speak the protocol."""
 
-    code: Literal["connection-refused", "other-protocol"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["connection-refused", "other-protocol"]
     ping: Name
     """What was sent, or waited for."""
 

@@ -51,7 +51,7 @@ class OtherArchitecture(PartLack):
 class PlainHostLack(HostLack):
     """A lack that its code says whole."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "root-needed",  # An ordinary user may not set it
         "capabilities-absent",  # Root may not make network namespaces, as in a container without privileges
         "user-namespaces-refused",  # The kernel refuses an ordinary user's namespaces
@@ -75,7 +75,7 @@ class ProgramAbsent(UnmetRequirement):
 class ProgramLack(HostLack):
     """Why a program cannot be had."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "named-program-absent",  # A program that the experiment names is not there
         "switch-absent",  # The switch in user space is not installed
         "program-not-asked-for",  # The computer was not asked whether it has a program
@@ -93,7 +93,7 @@ class ImageAbsent(UnmetRequirement):
 class InterfaceLack(HostLack):
     """Why an interface cannot be had."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "control-interface",  # The interface carries a connection by ssh
         "interfaces-absent",  # There is no such interface, and no other
         "name-taken",  # There is an interface of that name already
@@ -193,7 +193,7 @@ class ImageWithoutModule(PartLack):
 class ModuleAbsent(HostLack):
     """The kernel lacks a module, and so do guest images, or a guest may have it."""
 
-    code: Literal["module-absent", "module-in-guest"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["module-absent", "module-in-guest"]
     module: Name
 
 

@@ -195,7 +195,7 @@ class GeneratorLimited(TrialWarning):
 class SearchCutShort(TrialWarning):
     """A search ended before it had its rate."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "line-limited",  # The line was the limit of a search: the rate is a lower bound
         "nothing-passed",  # Even the lowest load lost too much
         "search-partial",  # The search was not finished: its bounds are what is known
@@ -248,7 +248,7 @@ class QueuesUneven(TrialWarning):
 class ReadingsDropped(TrialWarning):
     """A kernel's agent kept only the newest readings of the trial, or of its TCP connections."""
 
-    code: Literal["readings-dropped", "connections-dropped"]  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal["readings-dropped", "connections-dropped"]
     host: Computer
     dropped: int
     kept: int
@@ -271,7 +271,7 @@ class CountersMissing(TrialWarning):
 class Disagreement(Statement):
     """Why an interface and a program may count differently."""
 
-    code: Literal[  # type: ignore[misc]  # a variable of the class elsewhere
+    code: Literal[
         "segments-twice",  # TCP: segments were sent twice, or lay unread in the socket at the end
         "datagrams-unread",  # UDP: datagrams were lost in the receiver's socket
         "another-path",  # The program read more than the interface counted
