@@ -214,7 +214,7 @@ pub fn parse(
         pid,
         tid,
         name: name.to_owned(),
-        run_ns: run_and_wait.next().unwrap_or(user_ns + system_ns),
+        run_ns: run_and_wait.next().unwrap_or_else(|| user_ns.saturating_add(system_ns)),
         wait_ns: run_and_wait.next().unwrap_or(0),
         user_ns,
         system_ns,
