@@ -25,7 +25,7 @@ from benches.harness.pairs import Block, agreement
 
 from iolab.trial.disk.figures import BY_OPERATIONS, DiskFigure
 from iolab.trial.disk.own import own_figures, parse_own
-from iolab.trial.disk.packaged import parse_bonnie, parse_hdparm
+from iolab.trial.disk.programs import parse_bonnie, parse_hdparm
 
 AGENT = Path(sys.executable).with_name("iolab-agent")
 MEMORY = Path("/dev/shm")

@@ -30,7 +30,7 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.disk.measure import measure_disk
-from iolab.trial.disk.run_on_disk import Patience
+from iolab.trial.disk.ran import Patience
 from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
 from iolab.units import NS_PER_S

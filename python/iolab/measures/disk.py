@@ -10,16 +10,9 @@ from iolab.experiment.model.measures import DiskMeasure
 from iolab.experiment.references.view import View, check_any_cpus, check_machine
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import in_memory
+from iolab.registry.disk_programs import DISK_PROGRAMS, HDPARM
 from iolab.registry.rows import MeasureKind
-from iolab.trial.disk.disk_programs import (
-    DISK_PROGRAMS,
-    FIO,
-    FLUSH_CHECK,
-    row_of,
-    runs_own,
-    size_of,
-    times_as_hdparm,
-)
+from iolab.trial.disk.disk_programs import row_of, runs_own, size_of, times_as_hdparm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -61,15 +54,23 @@ def _check_memory(view: View, section: Section, measure: DiskMeasure, memory_byt
     from iolab.trial.disk.memory_limit import LEAST_BYTES
 
     if not row_of(measure).writes_files:
-        limited = " and ".join(name for name, row in DISK_PROGRAMS.items() if row.writes_files)
-        view.say(section, ("memory",), f"memory of {measure.program}", f"with {limited} alone")
+        view.say(
+            section, ("memory",), f"memory of {measure.program}", f"with {_all_with('writes_files')} alone"
+        )
     if memory_bytes < LEAST_BYTES:
         view.say(section, ("memory",), f"{memory_bytes} bytes", f"at least {LEAST_BYTES} bytes (16M)")
 
 
+def _all_with(fact: str) -> str:
+    """Return the programs of which a fact is true."""
+    return " and ".join(name for name, row in DISK_PROGRAMS.items() if getattr(row, fact))
+
+
 def _check_fio(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> None:
-    if measure.program != FIO:
-        view.say(section, ("fio",), f"fio of {measure.program}", "with program: fio alone")
+    if not row_of(measure).takes_jobs:
+        view.say(
+            section, ("fio",), f"fio of {measure.program}", f"with program: {_all_with('takes_jobs')} alone"
+        )
     if fio.job is not None and fio.job_file is not None:
         view.say(section, ("fio", "job_file"), "job and job_file", "one of the two")
     elif fio.job_text is not None:
@@ -114,9 +115,9 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
     if row_of(measure).writes_files and disk.fs is None:
         seen, allowed = f"{measure.program} on a bare disk", "a disk with a file system: it writes files"
         raise InputError([Problem("measure", what, seen, allowed, "write fs: ext4 beside the volume")])
-    if measure.program == FLUSH_CHECK:
-        _check_flush_check(measure, lab, disk, what)
-    if measure.program == FIO and not times_as_hdparm(measure):
+    if row_of(measure).finds_blocks:
+        _check_findable(measure, lab, disk, what)
+    if row_of(measure).fills_disk and not times_as_hdparm(measure):
         room = int(lab.volumes[disk.volume].size * (MOST_SHARE if disk.fs is not None else 1))
         if (size := size_of(measure)) > room:
             seen, allowed = f"size {size} bytes", f"at most {room} on volume {disk.volume}"
@@ -124,7 +125,7 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
             raise InputError([Problem("measure", what, seen, allowed, advice)])
 
 
-def _check_flush_check(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: str) -> None:
+def _check_findable(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: str) -> None:
     """Check that blocks on the disk can be found again below the volume's file. Raises InputError."""
     volume, machine = lab.volumes[disk.volume], lab.machines[measure.on]
     xen = machine.kind == "vm" and machine.engine == "xen"
@@ -139,7 +140,7 @@ def _check_flush_check(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: str
     )  # fmt: skip
     for wrong, seen, allowed, advice in refused:
         if wrong:
-            raise InputError([Problem("measure", what, f"flush-check with {seen}", allowed, advice)])
+            raise InputError([Problem("measure", what, f"{measure.program} with {seen}", allowed, advice)])
 
 
 def _kernels(measure: DiskMeasure, topology: Topology) -> Iterator[str]:
@@ -148,7 +149,7 @@ def _kernels(measure: DiskMeasure, topology: Topology) -> Iterator[str]:
 
 
 def _duration_ns(measure: DiskMeasure) -> int:
-    alike = DISK_PROGRAMS["hdparm"] if times_as_hdparm(measure) else row_of(measure)
+    alike = DISK_PROGRAMS[HDPARM] if times_as_hdparm(measure) else row_of(measure)
     if alike.duration_ns is not None:
         return alike.duration_ns
     from iolab.trial.disk.fio_jobs import of_fio

@@ -63,7 +63,7 @@ _WATCH = (
 )  # fmt: skip
 _DISK = (
     "iolab.trial.disk.figures:metrics_of", "iolab.trial.disk.own:own_figures",
-    "iolab.trial.disk.packaged:parse_hdparm", "iolab.trial.disk.packaged:parse_bonnie",
+    "iolab.trial.disk.programs:parse_hdparm", "iolab.trial.disk.programs:parse_bonnie",
     "iolab.trial.disk.fio_report:figure_of", "iolab.trial.disk.fio_jobs:jobs_of",
     "iolab.trial.disk.section_runs:runs_of", "crates/disk/src/bonnie/large.rs", "crates/disk/src/bonnie/small.rs",
     "crates/disk/src/bonnie/seeks.rs", "crates/disk/src/hdparm.rs", "crates/disk/src/thput.rs",

@@ -11,7 +11,7 @@ from iolab.registry.registry import instrument_kinds, measure_kinds, programs
 SOURCES = Path(iolab.__file__).parent
 ROOMS = {
     "experiment/model/measures.py", "experiment/model/packets.py", "experiment/model/instruments.py",
-    "measures/", "instruments/",  # the rows
+    "registry/disk_programs.py", "measures/", "instruments/",  # the rows
     "trial/",  # what measures
     "run/calibration.py",  # measures the instrument itself by an experiment of its own
     "analysis/forwarding.py", "analysis/forwarding_types.py",

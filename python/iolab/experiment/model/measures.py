@@ -39,6 +39,7 @@ from iolab.experiment.model.quantities import (
     WriteLength,
     unset,
 )
+from iolab.registry.disk_programs import DiskProfile, DiskProgramName
 from iolab.registry.registry import instrument_kinds
 
 Direction = Literal["one-way", "both-ways", "dual"]
@@ -133,9 +134,9 @@ class DiskMeasure(Measure):
     """What is measured."""
     on: str
     """The machine whose disk is measured."""
-    program: Literal["hdparm", "thput-fsys", "bonnie++", "fio", "flush-check"]
+    program: DiskProgramName
     """What measures. flush-check: whether what the disk acknowledged as flushed would be there after a crash."""
-    profile: Maybe[Literal["legacy-2006", "honest", "modern", "hdparm", "steady-state"]] = None
+    profile: Maybe[DiskProfile] = None
     """Definitions of 2006; the same on cold caches with incompressible data; also past the page cache. Absent: the
     packaged program as it is, thput-fsys by its definition, fio as `modern`. Of fio alone: `hdparm`, its two timings;
     `steady-state`, rounds until five of them are alike."""

@@ -1,6 +1,7 @@
 """Run fio on a standing lab: every combination by itself, or rounds until the disk is steady."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TypeVar
@@ -15,21 +16,23 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path
 from iolab.messages.disks import JobKeysReplaced, SectionLoadShort
 from iolab.messages.warnings import DiskLoadShort, DiskUnsteady, TrialWarning
+from iolab.registry.disk_programs import FIO
 from iolab.results.series import Series
 from iolab.results.trial import CommandRecord
 from iolab.trial.disk.caches import device_proved
-from iolab.trial.disk.disk_programs import FIO, size_of, times_as_hdparm
+from iolab.trial.disk.disk_programs import size_of, times_as_hdparm
 from iolab.trial.disk.figures import DiskFigure
-from iolab.trial.disk.fio_jobs import Job, JobSection, fill_job, jobs_of, of_fio
+from iolab.trial.disk.fio_jobs import Job, JobSection, fill_job, jobs_of, of_fio, uncounted_bytes
 from iolab.trial.disk.fio_report import LOGS, Accesses, accesses_of, figure_of, log_series, merged, parse_fio
 from iolab.trial.disk.job_file import JobFile
 from iolab.trial.disk.layers import look
-from iolab.trial.disk.ledger import Counted, LayerName, Ledger, rows_of, steps
+from iolab.trial.disk.ledger import Counted, LayerName, Ledger, Way, rows_of, steps
 from iolab.trial.disk.own import Residency
-from iolab.trial.disk.ran import ConfinedResult, Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S, Patience, Reaches, run_on_disk, worked_on
-from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, way_of
+from iolab.trial.disk.ran import ConfinedResult, Patience, Ran, Runner, Running, recorded, run_to_end
+from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S, Reaches, run_on_disk, worked_on
+from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, sections_of, way_of
 from iolab.trial.disk.steady import WINDOW, steadiness
+from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 from iolab.units import NS_PER_MS, NS_PER_S
@@ -39,8 +42,6 @@ MOST_SPREAD = 3
 """Standard deviations by which arrivals at random may be fewer than their rate says."""
 FILE = "iolab.fio"
 """What is written and read on a disk with a file system."""
-FOLDER = "fio"
-"""Of the agent, for fio's logs."""
 TAKE = (
     'for log in "$0" "$@"; do [ ! -L "$log" ] && [ -f "$log" ] || { echo "$log is no plain file" >&2; exit 1; }; done'
     ' && tail -v -n +1 "$0" "$@" && rm -f "$0" "$@"'
@@ -110,7 +111,7 @@ class Fio:
             TrialFailed: it failed, or its output is not to be understood.
             AgentError: the agent refused it, or is gone.
         """
-        logs = self._agent.ask(FolderMade, "folder.create", {"name": FOLDER}).path
+        logs = self._agent.ask(FolderMade, "folder.create", {"name": FIO}).path
         job = self._job
         ledgers: tuple[Ledger, ...] = ()
         steady = self._measure.profile == "steady-state"
@@ -123,9 +124,9 @@ class Fio:
                     self._until_steady(jobs[0], logs) if steady else [self._round(one, logs) for one in jobs]
                 )
         except BaseException:  # why it failed says more than why nobody could put its folder away
-            self._agent.begin("folder.delete", {"name": FOLDER}).settled_within(HUNG_LIMIT_S)
+            self._agent.begin("folder.delete", {"name": FIO}).settled_within(HUNG_LIMIT_S)
             raise
-        self._agent.call("folder.delete", {"name": FOLDER})
+        self._agent.call("folder.delete", {"name": FIO})
         return Ran(
             figures=_steady_figures(rounds) if steady else _figures(rounds),
             proved=passes_cache(self._measure) or device_proved(device),
@@ -191,7 +192,7 @@ class Fio:
 
     def _round(self, job: Job, logs: str) -> Round:
         argv = (
-            "fio",
+            FIO,
             "--output-format=json+",
             "--eta=never",
             *(("--readonly",) if job.read_only else ()),
@@ -229,6 +230,42 @@ class Fio:
         if done.stdout_dropped_bytes:
             raise TrialFailed(f"fio, {what}: it printed {done.stdout_dropped_bytes} bytes more than are kept")
         return done
+
+
+class FioRunner(Runner):
+    """Runs fio."""
+
+    @contextmanager
+    def ready(self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Iterator[Running]:
+        """See Runner."""
+        fio = Fio(site, measure, disk, patience)
+        try:
+            fio.fill()
+            yield fio.run
+        except LabUnusable:
+            raise
+        except TrialFailed:
+            with suppress(TrialFailed):
+                fio.clear()
+            raise
+        # Not where a run is interrupted: its lab goes, and nothing can be unlinked on a disk that hangs.
+        fio.clear()
+
+    def reads_device(self, measure: DiskMeasure) -> bool:
+        """See Runner."""
+        return not passes_cache(measure)
+
+    def way(self, measure: DiskMeasure, disk: Disk) -> Way:
+        """See Runner."""
+        job = job_of(measure)
+        if job is not None:
+            return way_of(sections_of(job, measure), disk)
+        counted = replace(super().way(measure, disk), direct=passes_cache(measure))
+        return replace(counted, uncounted_bytes=uncounted_bytes(measure, disk))
+
+
+RUNNER = FioRunner()
+"""What the row of the program names."""
 
 
 def _log_paths(job: Job, logs: str) -> list[str]:

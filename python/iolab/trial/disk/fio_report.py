@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from iolab.registry.disk_programs import FIO
 from iolab.results.dimensions import Dimensions
 from iolab.results.series import Series, series
 from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, DiskLatency
@@ -341,5 +342,5 @@ def _together(logs: Sequence[tuple[Timed, Timed]], step_ms: int, *, mean: bool) 
 def _series(name: str, about: Dimensions, points: Sequence[tuple[int, float]], begin_ns: int) -> Series:
     metric, unit, factor = LOGS[name]
     return series(
-        metric, unit, [(begin_ns + at * NS_PER_MS, value * factor) for at, value in points], about, "fio"
+        metric, unit, [(begin_ns + at * NS_PER_MS, value * factor) for at, value in points], about, FIO
     )

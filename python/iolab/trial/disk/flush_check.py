@@ -16,10 +16,9 @@ from iolab.lab.volumes.places import door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.resources import serial_of
 from iolab.messages.disks import AcknowledgedLost
 from iolab.results.metric import Metric
-from iolab.trial.disk.own import Verified, own_figures, parse_own
-from iolab.trial.disk.programs import own_program
-from iolab.trial.disk.ran import Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import Patience, run_on_disk, worked_on
+from iolab.trial.disk.own import Residency, Verified, own_figures, parse_own
+from iolab.trial.disk.ran import Patience, Ran, Runner, own_program, recorded, run_to_end
+from iolab.trial.disk.run_on_disk import run_on_disk, worked_on
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
@@ -37,45 +36,49 @@ DESCRIPTOR = 3
 ACKNOWLEDGED, KEPT = "disk_blocks_acknowledged", "disk_blocks_kept"
 
 
-def run_flush_check(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Ran:
-    """Stamp the disk, and look on the disk below what was kept.
+class FlushCheck(Runner):
+    """Stamps the disk, and looks on the disk below what was kept."""
 
-    Raises:
-        TrialFailed: blocks could not be written, or nobody can look below the volume's file.
-        AgentError: an agent refused it, or is gone.
-    """
-    volume, kernel = site.lab.volumes[disk.volume], kernel_of(site.lab, measure.on)
-    agent, holder = site.agent_of(kernel), site.agent_of(holder_of(site.lab, volume))
-    stamp = stamps_of(site.lab, measure, disk, _random_number(agent))
-    claimed = {"kind": "claimed", "path": node_of(disk.volume, NAME_PREFIX)}
-    passed = {"fd": DESCRIPTOR, "open": {**claimed, "serial": known_as(site.lab, measure.on, disk)}}
-    argv, request = (own_program(agent), "disk"), json.dumps({"program": "stamp", **stamp})
-    on_disk = worked_on(site, measure.on, disk)
-    done = run_on_disk(agent, on_disk, argv, request, patience, passed=[passed])
-    if not done.succeeded:
-        raise TrialFailed(f"{measure.program}, writing stamped blocks: {done.complaint}")
-    acknowledged = acknowledged_of(done.stdout)
-    asked = verify_request(stamp, acknowledged, volume_path(disk.volume, NAME_PREFIX))
-    looked = run_to_end(holder, (own_program(holder), "disk"), json.dumps(asked))
-    if not looked.succeeded:
-        raise TrialFailed(f"{measure.program}, looking for stamped blocks: {looked.complaint}")
-    try:
-        figures = own_figures(parse_own(done.stdout.strip().rpartition("\n")[2]))
-        verified = parse_own(looked.stdout).verified
-    except ValueError as error:
-        raise TrialFailed(str(error)) from error
-    if verified is None or verified.acknowledged != stamp["blocks"]:
-        raise TrialFailed(f"{measure.program}: not every block was looked for: {looked.stdout[:200]!r}")
-    lost = verified.acknowledged - verified.kept
-    return Ran(
-        figures=figures,
-        proved=True,  # it writes past the page cache of its own kernel
-        commands=(recorded(measure.on, kernel, argv, done),),
-        walls=done.walls,
-        said={"request": stamp, "acknowledged": acknowledged, "verified": verified.model_dump()},
-        warnings=(_lost(disk, verified),) if lost else (),
-        metrics=tuple(_metrics(verified)),
-    )
+    def run(
+        self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience, _device: Residency | None
+    ) -> Ran:
+        """See Runner. Raises TrialFailed also where nobody can look below the volume's file."""
+        volume, kernel = site.lab.volumes[disk.volume], kernel_of(site.lab, measure.on)
+        agent, holder = site.agent_of(kernel), site.agent_of(holder_of(site.lab, volume))
+        stamp = stamps_of(site.lab, measure, disk, _random_number(agent))
+        claimed = {"kind": "claimed", "path": node_of(disk.volume, NAME_PREFIX)}
+        passed = {"fd": DESCRIPTOR, "open": {**claimed, "serial": known_as(site.lab, measure.on, disk)}}
+        argv, request = (own_program(agent), "disk"), json.dumps({"program": "stamp", **stamp})
+        on_disk = worked_on(site, measure.on, disk)
+        done = run_on_disk(agent, on_disk, argv, request, patience, passed=[passed])
+        if not done.succeeded:
+            raise TrialFailed(f"{measure.program}, writing stamped blocks: {done.complaint}")
+        acknowledged = acknowledged_of(done.stdout)
+        asked = verify_request(stamp, acknowledged, volume_path(disk.volume, NAME_PREFIX))
+        looked = run_to_end(holder, (own_program(holder), "disk"), json.dumps(asked))
+        if not looked.succeeded:
+            raise TrialFailed(f"{measure.program}, looking for stamped blocks: {looked.complaint}")
+        try:
+            figures = own_figures(parse_own(done.stdout.strip().rpartition("\n")[2]))
+            verified = parse_own(looked.stdout).verified
+        except ValueError as error:
+            raise TrialFailed(str(error)) from error
+        if verified is None or verified.acknowledged != stamp["blocks"]:
+            raise TrialFailed(f"{measure.program}: not every block was looked for: {looked.stdout[:200]!r}")
+        lost = verified.acknowledged - verified.kept
+        return Ran(
+            figures=figures,
+            proved=True,  # it writes past the page cache of its own kernel
+            commands=(recorded(measure.on, kernel, argv, done),),
+            walls=done.walls,
+            said={"request": stamp, "acknowledged": acknowledged, "verified": verified.model_dump()},
+            warnings=(_lost(disk, verified),) if lost else (),
+            metrics=tuple(_metrics(verified)),
+        )
+
+
+RUNNER = FlushCheck()
+"""What the row of the program names."""
 
 
 def stamps_of(lab: Lab, measure: DiskMeasure, disk: Disk, run: int) -> dict[str, Json]:

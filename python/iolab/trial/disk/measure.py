@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pkgutil import resolve_name
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, Walls
@@ -22,18 +22,14 @@ from iolab.results.trial import Effect
 from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.causes import IN_ENGLISH, cause_of
-from iolab.trial.disk.disk_programs import FIO, FLUSH_CHECK, definition_of, row_of
+from iolab.trial.disk.disk_programs import row_of
 from iolab.trial.disk.figures import metrics_of
-from iolab.trial.disk.fio import Fio
-from iolab.trial.disk.fio_jobs import uncounted_bytes
-from iolab.trial.disk.flush_check import run_flush_check
 from iolab.trial.disk.layers import line_of, look
 from iolab.trial.disk.ledger import (
     Counted,
     LayerName,
     Row,
     Step,
-    Way,
     kept_by_door,
     layer_metrics,
     ledger_record,
@@ -44,14 +40,12 @@ from iolab.trial.disk.ledger import (
     steps,
 )
 from iolab.trial.disk.own import Residency, parse_own
-from iolab.trial.disk.programs import own_program, run_program
-from iolab.trial.disk.ran import Ran, run_to_end
-from iolab.trial.disk.run_on_disk import PATIENCE, Patience, WorkedOn, run_on_disk, worked_on
-from iolab.trial.disk.section_runs import job_of, passes_cache, sections_of, way_of
+from iolab.trial.disk.ran import PATIENCE, Patience, Ran, Runner, own_program, run_to_end
+from iolab.trial.disk.run_on_disk import WorkedOn, run_on_disk, worked_on
 from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
-from iolab.trial.failed import Failed, LabUnusable
+from iolab.trial.failed import Failed
 from iolab.trial.in_effect import InEffect, read_in_effect
 from iolab.trial.interference.disturbed import disturbed
 from iolab.trial.interference.look import work_done
@@ -63,8 +57,6 @@ PRESENT, ABSENT = "on", "none"
 """Whether a wall is there, as it is shown."""
 FLUSHES = 3
 """A journal commits every five seconds: it does not come between each of three flushes and the look."""
-Running = Callable[[Residency | None], Ran]
-"""Runs the program, given what the cache had of the device just before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +125,14 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
 
 def _read(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> DiskRead:
     layers = layers_of(site.lab, measure.on, disk)
+    runner = _runner(measure)
     look_at = partial(_look, site, worked_on(site, measure.on, disk), patience)
     try:
-        with _ready(site, measure, disk, patience) as run:
+        with runner.ready(site, measure, disk, patience) as run:
             device = (
-                look_at(device_of(site.lab, measure.on, disk), drop=True) if reads_device(measure) else None
+                look_at(device_of(site.lab, measure.on, disk), drop=True)
+                if runner.reads_device(measure)
+                else None
             )
             before = [look_at(layer, drop=True) for layer in layers]
             began = _reached(site, measure.on, disk)
@@ -162,7 +157,7 @@ def conclude_disk(read: DiskRead, readings: Readings) -> Measured:
     measure, disk, ran = read.measure, read.disk, read.ran
     took_ns = sum(one.duration_ns for one in ran.figures)
     rows = rows_of(ran.figures, read.began.layers, read.ended.layers)
-    compared = steps(rows, _way(measure, disk))
+    compared = steps(rows, _runner(measure).way(measure, disk))
     caches = [replace(one, kept=kept_by_door(compared)) if one.is_door else one for one in read.caches]
     busy = busiest(
         read.began.threads, read.ended.threads, took_ns, sum(one.duration_ns for one in ran.commands)
@@ -285,53 +280,9 @@ def less_confined(measure: DiskMeasure, walls: Walls | None) -> tuple[LessConfin
     return (LessConfined(program=measure.program, machine=measure.on, lacking=lacking),) if lacking else ()
 
 
-def _way(measure: DiskMeasure, disk: Disk) -> Way:
-    """Return what lies between the program and its device."""
-    job = job_of(measure)
-    if job is not None:
-        return way_of(sections_of(job, measure), disk)
-    return Way(
-        direct=_is_direct(measure),
-        file_system=disk.fs is not None,
-        door=disk.via == "user",
-        claimed=measure.program == FLUSH_CHECK,
-        uncounted_bytes=uncounted_bytes(measure, disk) if measure.program == FIO else 0,
-    )
-
-
-def _is_direct(measure: DiskMeasure) -> bool:
-    """Tell whether the program passes the page cache of its kernel."""
-    if measure.program == FIO:
-        return passes_cache(measure)
-    return measure.program == FLUSH_CHECK or definition_of(measure).get("direct") is True
-
-
-def reads_device(measure: DiskMeasure) -> bool:
-    """Tell whether the program reads the disk itself through the page cache, as hdparm does."""
-    return row_of(measure).reads_device or (measure.program == FIO and not passes_cache(measure))
-
-
-@contextmanager
-def _ready(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Iterator[Running]:
-    """Prepare what the program measures, and take it away afterwards."""
-    if measure.program == FLUSH_CHECK:
-        yield lambda _: run_flush_check(site, measure, disk, patience)
-        return
-    if measure.program != FIO:
-        yield lambda device: run_program(site, measure, disk, device, patience)
-        return
-    fio = Fio(site, measure, disk, patience)
-    try:
-        fio.fill()
-        yield fio.run
-    except LabUnusable:
-        raise
-    except TrialFailed:
-        with suppress(TrialFailed):
-            fio.clear()
-        raise
-    # Not where a run is interrupted: its lab goes, and nothing can be unlinked on a disk that hangs.
-    fio.clear()
+def _runner(measure: DiskMeasure) -> Runner:
+    runner: Runner = resolve_name(row_of(measure).runner)
+    return runner
 
 
 def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop: bool) -> Residency | None:

@@ -1,13 +1,9 @@
-"""The agent's own disk programs (contract/disk-v1.md): what is asked of them, and their report, checked. Pure."""
+"""The report of the agent's own disk programs (contract/disk-v1.md), checked. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from iolab.agent.messages import Json
-from iolab.experiment.model.measures import DiskMeasure
-from iolab.trial.disk.disk_programs import definition_of, size_of
 from iolab.trial.disk.figures import DiskFigure
 from iolab.untrusted_json import read_untrusted
 
@@ -69,37 +65,6 @@ class OwnReport(_Part):
     cache: Residency | None = None
     verified: Verified | None = None
     answer: Answer | None = None
-
-
-def request_of(measure: DiskMeasure, node: str, folder: str, behind: Sequence[str] = ()) -> dict[str, Json]:
-    """Return the request for a measure on the disk `node`, mounted on `folder`.
-
-    `behind`: files of which the program's kernel may keep blocks, too: they are emptied before each phase that reads.
-    """
-    own = OWN[measure.program](measure, node, folder)
-    return {"program": measure.program, **own, **definition_of(measure), "behind": list(behind)}
-
-
-def _hdparm(_measure: DiskMeasure, node: str, _folder: str) -> dict[str, Json]:
-    return {"device": node, "timings": ["cached", "buffered"]}
-
-
-def _thput_fsys(measure: DiskMeasure, _node: str, folder: str) -> dict[str, Json]:
-    return {"folder": folder, "size_bytes": size_of(measure)}
-
-
-def _bonnie(measure: DiskMeasure, _node: str, folder: str) -> dict[str, Json]:
-    edition = "1.03" if measure.profile == "legacy-2006" else "2.00"
-    files: dict[str, Json] = {} if measure.files is None else {"files": measure.files}
-    return {"edition": edition, "folder": folder, "size_bytes": size_of(measure), **files}
-
-
-OWN: Mapping[str, Callable[[DiskMeasure, str, str], dict[str, Json]]] = {
-    "hdparm": _hdparm,
-    "thput-fsys": _thput_fsys,
-    "bonnie++": _bonnie,
-}
-"""What a request has beside its program and the profile's definition, for a node and a folder."""
 
 
 def parse_own(text: str) -> OwnReport:

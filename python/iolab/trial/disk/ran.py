@@ -1,16 +1,24 @@
-"""What a disk program gave on a standing lab, whichever program it was; and how programs are run there."""
+"""What runs a disk program, and what the program gave on a standing lab, whichever program it was."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import CommandResult, Json, Walls
+from iolab.experiment.model.machines import Disk
+from iolab.experiment.model.measures import DiskMeasure
 from iolab.frozen import frozen
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Metric
 from iolab.results.series import Series
 from iolab.results.trial import CommandRecord
+from iolab.trial.disk.disk_programs import definition_of, row_of
 from iolab.trial.disk.figures import DiskFigure
-from iolab.trial.disk.ledger import Ledger
+from iolab.trial.disk.ledger import Ledger, Way
+from iolab.trial.disk.own import Residency
+from iolab.trial.lab_access import Site
+from iolab.units import NS_PER_S
 
 PATIENCE_MS = 300_000
 """A look at a cache or a log is over in seconds; a cache of many GB on a busy computer takes longer."""
@@ -18,6 +26,28 @@ SLACK_S = 30.0
 """Of the answer, beyond that."""
 CAPTURE_BYTES = 4 << 20
 """Of each output, what is kept."""
+
+
+@frozen
+class Patience:
+    """How long a program is waited for."""
+
+    look_ms: int = 1_000
+    """From one look at the disk to the next."""
+    ask_ns: int = 5 * NS_PER_S
+    """A disk that has completed nothing for so long has its servers asked, and again each time after that."""
+    ask_ms: int = 3_000
+    """For them to answer."""
+    still_ns: int = 20 * NS_PER_S
+    """A disk that has completed nothing for so long, and whose server does not answer, never will."""
+    slow_ns: int = 120 * NS_PER_S
+    """The same of a disk whose servers answer: open-iscsi too gives a session up after 120 s."""
+    longest_ns: int = 1_800 * NS_PER_S
+    """Beyond it a program is called stuck."""
+
+
+PATIENCE = Patience()
+"""With every trial of a run."""
 
 
 @frozen(kw_only=True)
@@ -52,6 +82,50 @@ class Ran:
     """Of each run of a job file that has several; empty: one of the whole trial says as much."""
     series: Callable[[int], tuple[Series, ...]] | None = None
     """Its rates over time, given when the trial began to measure [ns, monotonic]; None: it has none."""
+
+
+Running = Callable[[Residency | None], Ran]
+"""Runs the program, given what the cache had of the device just before."""
+
+
+class Runner:
+    """What runs a disk program: a row of the registry names one."""
+
+    def run(
+        self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience, device: Residency | None
+    ) -> Ran:
+        """Run the program; `device` is what the cache had of the disk just before.
+
+        Raises:
+            TrialFailed: it failed, or its output is not to be understood.
+            AgentError: an agent refused it, or is gone.
+        """
+        raise NotImplementedError
+
+    def ready(
+        self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience
+    ) -> AbstractContextManager[Running]:
+        """Prepare what the program measures, and take it away afterwards."""
+        return nullcontext(partial(self.run, site, measure, disk, patience))
+
+    def reads_device(self, measure: DiskMeasure) -> bool:
+        """Return whether the program reads the disk itself through the page cache, as hdparm does."""
+        return row_of(measure).reads_device
+
+    def way(self, measure: DiskMeasure, disk: Disk) -> Way:
+        """Return what lies between the program and its device."""
+        row = row_of(measure)
+        return Way(
+            direct=row.direct or definition_of(measure).get("direct") is True,
+            file_system=disk.fs is not None,
+            door=disk.via == "user",
+            claimed=row.claims_device,
+        )
+
+
+def own_program(agent: Agent) -> str:
+    """Return the agent's own program, as its programs find it."""
+    return f"/proc/{agent.hello.pid}/exe"
 
 
 def run_to_end(agent: Agent, argv: tuple[str, ...], request: str = "") -> CommandResult:

@@ -27,7 +27,7 @@ from iolab.messages.storage import (
 )
 from iolab.trial.disk.causes import check_attached
 from iolab.trial.disk.layers import FIND_STATISTICS
-from iolab.trial.disk.ran import CAPTURE_BYTES, ConfinedResult
+from iolab.trial.disk.ran import CAPTURE_BYTES, PATIENCE, ConfinedResult, Patience
 from iolab.trial.disk.servers import Server, Silent, ask, end, servers_of
 from iolab.trial.failed import Failed, LabUnusable
 from iolab.trial.lab_access import Site
@@ -44,28 +44,6 @@ ANSWER_S = 30.0
 COMPLETED, IN_FLIGHT = (2, 6, 13, 15), 8
 """Columns: sectors read, written and discarded, and flushes done; requests in flight. A request that NVMe takes back
 from a path that is lost counts as done, though none of its sectors are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a program is waited for."""
-
-    look_ms: int = 1_000
-    """From one look at the disk to the next."""
-    ask_ns: int = 5 * NS_PER_S
-    """A disk that has completed nothing for so long has its servers asked, and again each time after that."""
-    ask_ms: int = 3_000
-    """For them to answer."""
-    still_ns: int = 20 * NS_PER_S
-    """A disk that has completed nothing for so long, and whose server does not answer, never will."""
-    slow_ns: int = 120 * NS_PER_S
-    """The same of a disk whose servers answer: open-iscsi too gives a session up after 120 s."""
-    longest_ns: int = 1_800 * NS_PER_S
-    """Beyond it a program is called stuck."""
-
-
-PATIENCE = Patience()
-"""With every trial of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

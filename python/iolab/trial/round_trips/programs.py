@@ -12,7 +12,7 @@ from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
 from iolab.messages.programs import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
 from iolab.results.trial import CommandRecord
-from iolab.trial.disk.programs import own_program
+from iolab.trial.disk.ran import own_program
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed

@@ -2,17 +2,21 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, get_args
 
 import pytest
 
 from iolab.experiment.model.measures import DiskMeasure
+from iolab.registry.disk_programs import DISK_PROGRAMS, PROFILES, DiskProgramName
 from iolab.results.dimensions import Dimensions
-from iolab.trial.disk.disk_programs import DISK_PROGRAMS, PROFILES, runs_own
+from iolab.trial.disk.disk_programs import runs_own
 from iolab.trial.disk.figures import DiskFigure, metrics_of
-from iolab.trial.disk.own import OWN, own_figures, parse_own, request_of
-from iolab.trial.disk.packaged import PACKAGED, parse_bonnie, parse_hdparm, too_short
+from iolab.trial.disk.own import own_figures, parse_own
+from iolab.trial.disk.programs import Program, parse_bonnie, parse_hdparm, too_short
+from iolab.trial.disk.ran import Runner
 
 CONTRACT = Path(__file__).parents[4] / "contract" / "disk-v1.md"
 HDPARM = """
@@ -30,6 +34,12 @@ BONNIE = (
 def measure(program: str, **more: object) -> DiskMeasure:
     """Return a measure."""
     return DiskMeasure.model_validate({"kind": "disk", "on": "pc2", "program": program, **more})
+
+
+def request_of(asked: DiskMeasure, node: str, folder: str, behind: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what the agent is asked for a measure."""
+    program: Program = resolve_name(DISK_PROGRAMS[asked.program].runner)
+    return program.request_of(asked, node, folder, behind)
 
 
 def examples() -> list[dict[str, Any]]:
@@ -56,7 +66,9 @@ def test_requests_have_the_fields_of_the_contract() -> None:
 
 def test_profiles_change_data_caches_and_direct_writes() -> None:
     """And the edition of bonnie++."""
-    behind = request_of(measure("thput-fsys", profile="honest"), "/dev/x", "/mnt", ["/run/door"])["behind"]
+    behind = request_of(measure("thput-fsys", profile="honest"), "/dev/x", "/mnt", behind=["/run/door"])[
+        "behind"
+    ]
     assert behind == ["/run/door"]
     honest = request_of(measure("thput-fsys", profile="honest"), "/dev/x", "/mnt")
     assert (honest["data"], honest["cache"], honest["size_bytes"]) == ("incompressible", "cold", 1 << 30)
@@ -67,17 +79,17 @@ def test_profiles_change_data_caches_and_direct_writes() -> None:
 
 def test_every_program_has_a_row() -> None:
     """The language's words and the table are the same; what a row says there is, can be run."""
-    assert set(DISK_PROGRAMS) == set(get_args(DiskMeasure.model_fields["program"].annotation))
+    assert set(DISK_PROGRAMS) == set(get_args(DiskProgramName))
     assert {one for row in DISK_PROGRAMS.values() for one in row.profiles} < set(PROFILES)
-    assert set(OWN) == {name for name, row in DISK_PROGRAMS.items() if row.own and row.profiles}
-    assert set(PACKAGED) == {name for name, row in DISK_PROGRAMS.items() if row.package and row.own}
+    assert all(isinstance(resolve_name(row.runner), Runner) for row in DISK_PROGRAMS.values())
 
 
 def test_packages_measure_where_no_profile_asks_for_more() -> None:
     """thput-fsys has no package."""
     assert [runs_own(measure(name)) for name in ("hdparm", "bonnie++", "thput-fsys")] == [False, False, True]
     assert runs_own(measure("hdparm", profile="honest"))
-    argv = PACKAGED["bonnie++"].argv(measure("bonnie++", files=2048, size="256M"), "/dev/x", "/mnt")
+    bonnie: Program = resolve_name(DISK_PROGRAMS["bonnie++"].runner)
+    argv = bonnie.argv(measure("bonnie++", files=2048, size="256M"), "/dev/x", "/mnt")
     assert " ".join(argv) == "bonnie++ -q -d /mnt -s 256M -r 128 -n 2"
 
 

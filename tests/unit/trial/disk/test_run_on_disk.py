@@ -24,7 +24,8 @@ from iolab.messages.storage import (
     ProcessStopped,
 )
 from iolab.trial.disk.measure import less_confined, walls_in_effect
-from iolab.trial.disk.run_on_disk import DiskProgress, Patience, Watchdog, WorkedOn, progress_of, run_on_disk
+from iolab.trial.disk.ran import Patience
+from iolab.trial.disk.run_on_disk import DiskProgress, Watchdog, WorkedOn, progress_of, run_on_disk
 from iolab.trial.disk.servers import Server, Silent
 from iolab.trial.failed import Failed, LabUnusable
 
