@@ -69,7 +69,7 @@ _CODES = {
     """,
     "failures": """
         address-not-shown address-unknown agent-was-lost capture-failed counters-went-back figures-not-finite
-        figures-twice frames-still-came host-unreached kind-unbuilt lab-differed-after lab-differed-before
+        figures-twice files-twice frames-still-came host-unreached kind-unbuilt lab-differed-after lab-differed-before
         lab-differs lab-was-lost name-refused no-figures not-measured nothing-answered nothing-forwarded
         nothing-read-back one-at-once-failed other-failure own-defect part-broke program-failed program-killed
         program-not-started raw-not-json read-back receiver-not-reached receiver-silent report-unreadable

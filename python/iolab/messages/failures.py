@@ -83,6 +83,12 @@ class FiguresRefused(Failure):
     figures: tuple[Name, ...]
 
 
+class FilesTwice(Failure):
+    """Two parts gave a file of the same name."""
+
+    files: tuple[Name, ...]
+
+
 class PartBroke(Failure):
     """A measure or an instrument of another package raised what is no error of iolab."""
 

@@ -21,7 +21,11 @@ pub struct Kept {
 impl Kept {
     pub(super) fn new(window: Nanos, most_bytes: usize) -> Self {
         let frame_bits = if window <= SHORT { 6 } else { 24 };
-        Self { packed: Vec::new(), frame_bits, most_bytes, last: 0, left_out: 0 }
+        let mut packed = Vec::new();
+        // To grow would copy megabytes between two frames. Pages that are not written cost nothing; where so much
+        // cannot be had, it grows after all.
+        packed.try_reserve_exact(most_bytes).ok();
+        Self { packed, frame_bits, most_bytes, last: 0, left_out: 0 }
     }
 
     pub(super) fn push(&mut self, window: u64, frames: u64, bytes: u64) {
@@ -110,6 +114,13 @@ mod tests {
             windows.iter().for_each(|&(at, frames, bytes)| kept.push(at, frames, bytes));
             assert_eq!(kept.windows(), windows);
         }
+    }
+
+    #[test]
+    fn more_memory_than_there_is_may_be_allowed() {
+        let mut kept = Kept::new(Nanos::from_micros(12), usize::MAX);
+        kept.push(1, 1, 64);
+        assert_eq!(kept.windows(), [(1, 1, 64)]);
     }
 
     #[test]

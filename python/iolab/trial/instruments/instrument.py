@@ -15,7 +15,7 @@ from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
 from iolab.agent.messages import Json
 from iolab.errors import IolabError, TrialFailed
-from iolab.messages.failures import FiguresRefused, OwnDefect, PartBroke
+from iolab.messages.failures import FiguresRefused, FilesTwice, OwnDefect, PartBroke
 from iolab.messages.warnings import TrialWarning
 from iolab.registry.guard import class_of, place_of, words_of
 from iolab.registry.rows import OWN
@@ -160,15 +160,23 @@ def _passes(error: BaseException, *, own: bool) -> bool:
 def _with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
     """Return a measurement with what instruments saw, by their names."""
     raw = {name: one.raw for name, one in seen.items() if one.raw is not None}
-    files = {name: data for one in seen.values() for name, data in one.files.items()}
     return replace(
         measured,
         metrics=_metrics((*measured.metrics, *(metric for one in seen.values() for metric in one.metrics))),
         warnings=(*measured.warnings, *(warning for one in seen.values() for warning in one.warnings)),
         series=(*measured.series, *(series for one in seen.values() for series in one.series)),
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,
-        files={**measured.files, **files},
+        files=_files((measured.files, *(one.files for one in seen.values()))),
     )
+
+
+def _files(found: Sequence[Mapping[str, bytes]]) -> Mapping[str, bytes]:
+    """Return the files of a trial, unless two are of one name: one would be lost without a word."""
+    times = Counter(name for files in found for name in files)
+    twice = tuple(name for name, count in times.items() if count > 1)
+    if twice:
+        raise Failed(FilesTwice(files=twice))
+    return {name: data for files in found for name, data in files.items()}
 
 
 def _metrics(found: Sequence[Metric]) -> Metrics:

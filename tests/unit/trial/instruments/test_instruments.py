@@ -86,7 +86,7 @@ def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
 
 
 def test_files_of_a_measure_are_kept_with_those_of_instruments() -> None:
-    """Each has its own name."""
+    """Each has its own name; two of one name fail the trial, and neither is lost without a word."""
 
     class Writing(Told):
         def stop(self) -> Seen:
@@ -95,6 +95,9 @@ def test_files_of_a_measure_are_kept_with_those_of_instruments() -> None:
     own = replace(measured(), files={"own.bin": b"own"})
     found = measure_beside({"a": Writing("a", [])}, lambda: own, as_measured)
     assert found.files == {"own.bin": b"own", "a.bin": b"a"}
+    taken = replace(measured(), files={"a.bin": b"own"})
+    with pytest.raises(TrialFailed, match=r"files-twice: .*a\.bin"):
+        measure_beside({"a": Writing("a", [])}, lambda: taken, as_measured)
 
 
 @pytest.mark.parametrize(
