@@ -4,20 +4,20 @@ Usage: python -m benches.cost.guests [REPETITIONS]. Needs root, QEMU and the gue
 it namespaces of its own: unshare --mount --net sh -c 'mount -t tmpfs tmpfs /run; python ...'
 """
 
+import itertools
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import setup_of
+from benches.harness.pairs import alternated
+
 from iolab.agent.client import Agent
 from iolab.agent.transport import LocalTransport, find_agent
-from iolab.experiment.experiment import Lab
-from iolab.experiment.model.links import Link
-from iolab.experiment.model.machines import Netns, Vm
-from iolab.experiment.model.quantities import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Place, qemu_argv
@@ -27,7 +27,18 @@ from iolab.run.guests.guests import Guests
 from iolab.run.guests.hypervisors import find_emulator
 from iolab.run.lab.standing_lab import StandingLab
 
-REPETITIONS = 5
+ARGUMENTS = (Argument("repetitions", 5, "starts of one guest, by hand and by iolab each"),)
+LAB = """
+lab:
+  machines:
+    near: {kind: netns}
+    far: {kind: netns}
+    a: &guest {kind: vm, accel: tcg, forward: route}
+    b: *guest
+  links: {west: {ends: [near.p0, a.eth0]}, middle: {ends: [a.eth1, b.eth0]}, east: {ends: [b.eth1, far.p0]}}
+measure:
+  it: {kind: ping, from: near, to: far}
+"""
 TOGETHER = 4
 DEADLINE_S = 60.0
 LIMITS = {
@@ -85,17 +96,9 @@ def started_s(guests: Guests, *names: str) -> float:
 
 def lab_s(agents: Agents) -> float:
     """Return how long a lab of two guests and three links takes, up, read back, and down [s]."""
-    machines: dict[str, Netns | Vm] = {
-        "near": Netns(kind="netns"),
-        "far": Netns(kind="netns"),
-        "a": Vm.model_validate({"kind": "vm", "accel": "tcg", "forward": "route"}),
-        "b": Vm.model_validate({"kind": "vm", "accel": "tcg", "forward": "route"}),
-    }
-    ends = {"west": ("near.p0", "a.eth0"), "middle": ("a.eth1", "b.eth0"), "east": ("b.eth1", "far.p0")}
-    wanted = Lab(machines, {name: Link(ends=tuple(map(PortRef, both))) for name, both in ends.items()}, {})
     standing = StandingLab(agents, lambda _: None)
     begin = time.monotonic()
-    standing.change_to(compose(wanted))
+    standing.change_to(compose(setup_of(LAB).lab))
     end = time.monotonic() + 2
     while (wrong := standing.mismatches()) and time.monotonic() < end:
         continue
@@ -107,14 +110,13 @@ def lab_s(agents: Agents) -> float:
 
 def main() -> None:
     """Print the figures beside their limits."""
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else REPETITIONS
-    bare, ours = [], []
+    repetitions = arguments(__doc__, *ARGUMENTS).repetitions
+    numbers = itertools.count()
     with Agent(LocalTransport(find_agent())) as agent:
         agents = Agents(agent)
         guests = Guests(agents)
-        for number in range(repetitions):  # taking turns: other work of the host meets both
-            bare.append(bare_s())
-            ours.append(started_s(guests, f"one{number}"))
+        starts = {"bare": bare_s, "ours": lambda: started_s(guests, f"one{next(numbers)}")}
+        bare, ours = alternated(starts, repetitions).values()
         figures = {
             "ratio to the bare command": median(ours) / median(bare),
             "median start [s]": median(ours),

@@ -8,12 +8,14 @@ without a device between them: what that does with many flows is not the instrum
 import gzip
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.run import ran
+
+ARGUMENTS = (Argument("blocks", 5, "blocks of the experiment"),)
 LAB = """
 title: Many flows
 lab:
@@ -28,14 +30,11 @@ baseline: {it.flows: 1}
 
 def main() -> None:
     """Print the figures."""
-    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    blocks = arguments(__doc__, *ARGUMENTS).blocks
     with tempfile.TemporaryDirectory() as folder:
-        file, runs = Path(folder) / "bench.yaml", Path(folder) / "runs"
-        file.write_text(f"{LAB}blocks: {blocks}\n")
-        iolab = Path(sys.executable).with_name("iolab")
-        subprocess.run([iolab, "run", file, "--output", runs], check=True, stdout=sys.stderr)
+        run = ran(f"{LAB}blocks: {blocks}\n", Path(folder))
         costs: dict[str, list[tuple[float, float]]] = {}
-        for path in runs.glob("*/samples/*.raw.json.gz"):
+        for path in run.glob("samples/*.raw.json.gz"):
             answer: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))["load_trials"][0]
             (sent,), (received,) = answer["senders"], answer["receivers"]
             assert received["unknown_flow_frames"] == received["surplus_frames"] == 0

@@ -5,17 +5,23 @@ MTU, IPv6 and offloads off. Needs root; a minute. Exit status 1 when one takes l
 is not as applied, or leaves something.
 """
 
-import subprocess
 import sys
 import time
 from statistics import median
 
-from iolab.experiment import Resolver, cells, parse
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import setup_of
+from benches.harness.programs import output
+
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
 
+ARGUMENTS = (
+    Argument("machines", 200, "namespaces on one bridge"),
+    Argument("times", 3, "how often each lab stands"),
+)
 LAB = """
 lab:
   machines: {{hub: {{kind: netns}}, node: {{kind: netns, count: {nodes}}}}}
@@ -29,14 +35,12 @@ LONGEST_UP_S, LONGEST_DOWN_S = 10.0, 5.0
 
 def namespaces() -> int:
     """Return how many network namespaces have a name."""
-    shown = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
-    return len(shown.splitlines())
+    return len(output("ip", "netns").splitlines())
 
 
 def measured(nodes: int, more: str, times: int) -> bool:
     """Print the times of one lab and their medians; tell whether all is well."""
-    experiment = parse(LAB.format(nodes=nodes, more=more), "bench")
-    resources = compose(Resolver(experiment).setup(next(cells(experiment))).lab)
+    resources = compose(setup_of(LAB.format(nodes=nodes, more=more)).lab)
     before, up, down, wrong = namespaces(), [], [], 0
     with open_agent() as agent:
         for _ in range(times):
@@ -57,11 +61,10 @@ def measured(nodes: int, more: str, times: int) -> bool:
 
 def main() -> int:
     """Measure each lab; return the exit status."""
-    machines, times = (int(word) for word in [*sys.argv[1:], *("200", "3")[len(sys.argv) - 1 :]])
-    well = True
+    asked, well = arguments(__doc__, *ARGUMENTS), True
     for name, more in MORE.items():
-        print(f"{machines} machines, {name}:")
-        well &= measured(machines - 1, more, times)
+        print(f"{asked.machines} machines, {name}:")
+        well &= measured(asked.machines - 1, more, asked.times)
     return int(not well)
 
 

@@ -7,18 +7,19 @@ those (`commands` are programs of the user's own: 40 s). Figures are medians of 
 import itertools
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import built, setup_of
+from benches.harness.programs import output
+
 from iolab.agent.client import ALL_SAMPLERS, Agent
 from iolab.clock import SystemClock
-from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.experiment import Experiment
+from iolab.experiment import parse
 from iolab.lab.compose import compose
 from iolab.plan.planning import make_plan
 from iolab.results.trial import TrialResult
@@ -30,6 +31,7 @@ from iolab.run.lab.standing_lab import StandingLab
 from iolab.store.read import load_run
 from iolab.trial.instruments.samplers import SAMPLERS
 
+ARGUMENTS = (Argument("only", "", "the one part to measure", allowed=("samplers", "commands")),)
 LAB = """
 title: Overhead
 lab:
@@ -80,10 +82,9 @@ class Silent:
     trial_begins = trial_ended = guests_start = run_begins
 
 
-def build_and_remove(agent: Agent, experiment: Experiment, rounds: int = 15) -> float:
+def build_and_remove(agent: Agent, rounds: int = 15) -> float:
     """Return the median time [s] to bring the three-namespace lab about, read it back and take it down."""
-    setup = Resolver(experiment).setup(next(cells(experiment)))
-    spent = []
+    setup, spent = setup_of(LAB), []
     for _ in range(rounds):
         lab = StandingLab(Agents(agent), lambda _: None)
         begin = time.perf_counter()
@@ -111,18 +112,14 @@ def round_trip(agent: Agent, rounds: int = 2000) -> float:
 
 
 @contextmanager
-def programs_of_a_stream(agent: Agent, experiment: Experiment) -> Iterator[None]:
+def programs_of_a_stream(agent: Agent) -> Iterator[None]:
     """Have the lab stand, with two programs that wait, as those of a stream do."""
-    lab = StandingLab(Agents(agent), lambda _: None)
-    lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
-    for netns in NETNS[:2]:
-        agent.start(netns, ("iperf3", "-s"), netns=netns)
-    try:
+    with built(Agents(agent), setup_of(LAB)):
+        for netns in NETNS[:2]:
+            agent.start(netns, ("iperf3", "-s"), netns=netns)
         yield
-    finally:
         for netns in NETNS[:2]:
             agent.call("process.stop", {"id": netns})
-        lab.take_down()
 
 
 def sampler_share(agent: Agent, samplers: Sequence[str], period_ms: int, duration_s: float) -> float:
@@ -146,23 +143,10 @@ def cpu_time_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
-    """Return for each trial of a run the time from the end of the one before to its own end, without measuring [s]."""
-    return [
-        (later.end_ns - earlier.end_ns - later.measured_ns) / 1e9
-        for earlier, later in itertools.pairwise(results_of(experiment, agent))
-    ]
-
-
-def trial_spans(experiment: Experiment, agent: Agent) -> list[float]:
-    """Return for each trial of a run the time from the end of the one before to its own end [s]."""
-    pairs = itertools.pairwise(results_of(experiment, agent))
-    return [(later.end_ns - earlier.end_ns) / 1e9 for earlier, later in pairs]
-
-
-def results_of(experiment: Experiment, agent: Agent) -> list[TrialResult]:
+def results_of(agent: Agent, text: str) -> list[TrialResult]:
     """Return what a run gave."""
     facts, raw = read_facts(agent)
+    experiment = parse(text, "overhead")
     with tempfile.TemporaryDirectory() as parent:
         plan = make_plan(experiment, facts)
         path = execute.create(experiment, plan, raw, Path(parent), SystemClock())
@@ -172,23 +156,32 @@ def results_of(experiment: Experiment, agent: Agent) -> list[TrialResult]:
     return results
 
 
+def spans_s(agent: Agent, text: str, *, measuring: bool) -> list[float]:
+    """Return for each trial of a run the time from the end of the one before to its own end, with or without the time
+    of measuring [s]."""
+    return [
+        (later.end_ns - earlier.end_ns - (0 if measuring else later.measured_ns)) / 1e9
+        for earlier, later in itertools.pairwise(results_of(agent, text))
+    ]
+
+
 def print_commands(agent: Agent) -> None:
     """Print what a trial takes beyond the plain program, run before and after in alternation."""
     for name, text in COMMANDS.items():
-        experiment, plain, beside = parse(text, "command"), [], []
+        plain, beside = [], []
         for _ in range(ROUNDS):
             for _ in range(5):
                 begin = time.perf_counter()
-                subprocess.run(["sleep", "0.2"], check=True)
+                output("sleep", "0.2")
                 plain.append(time.perf_counter() - begin)
-            beside += trial_spans(experiment, agent)
+            beside += spans_s(agent, text, measuring=True)
         beyond_ms = (statistics.median(beside) - statistics.median(plain)) * 1e3
         print(f"trial of a program of the user's own, {name}: {beyond_ms:.0f} ms beyond it (bound 50)")
 
 
-def print_samplers(agent: Agent, experiment: Experiment) -> None:
+def print_samplers(agent: Agent) -> None:
     """Print what sampling costs, beside its bounds."""
-    with programs_of_a_stream(agent, experiment):
+    with programs_of_a_stream(agent):
         once = sampler_share(agent, ALL_SAMPLERS, 1000, 30)
         print(f"every sampler at 1 Hz: {once:.4f} of one CPU (bound 0.005)")
         often, idle = sampler_share(agent, SAMPLERS, 100, 60), sampler_share(agent, SAMPLERS, 0, 60)
@@ -197,17 +190,17 @@ def print_samplers(agent: Agent, experiment: Experiment) -> None:
 
 def main() -> None:
     """Print every figure beside its bound."""
-    experiment = parse(LAB, "overhead")
+    only = arguments(__doc__, *ARGUMENTS).only
     with open_agent() as agent:
-        if sys.argv[1:] == ["commands"]:
+        if only == "commands":
             print_commands(agent)
             return
-        print_samplers(agent, experiment)
-        if sys.argv[1:] == ["samplers"]:
+        print_samplers(agent)
+        if only == "samplers":
             return
-        print(f"lab up and down: {build_and_remove(agent, experiment):.3f} s (bound 0.5)")
+        print(f"lab up and down: {build_and_remove(agent):.3f} s (bound 0.5)")
         print(f"agent round trip: {round_trip(agent) * 1e3:.3f} ms (bound 1)")
-        overheads = trial_overheads(experiment, agent)
+        overheads = spans_s(agent, LAB, measuring=False)
         median_ms, largest_ms = statistics.median(overheads) * 1e3, max(overheads) * 1e3
         print(f"overhead per trial: {median_ms:.0f} ms median, {largest_ms:.0f} ms at most (bound 150)")
         print_commands(agent)

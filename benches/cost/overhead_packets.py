@@ -5,16 +5,16 @@ from the end of one trial to the end of the next less the time of sending; `in t
 the trial. The barrier alone is 10 ms without a frame.
 """
 
-import os
 import statistics
-import sys
 import time
 
-from benches.harness.standing_lab import THROUGH, load_bench
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import THROUGH, load_bench
 
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.search.types import LoadTrial
 
+ARGUMENTS = (Argument("trials", 40, "load trials over all ways of forwarding"),)
 BOUND_MS = 50
 TRIAL_NS = 100_000_000
 CASES = {
@@ -27,12 +27,12 @@ CASES = {
 
 def main() -> None:
     """Print a line for each way of forwarding."""
-    trials, cpus = int(sys.argv[1]) if len(sys.argv) > 1 else 40, os.cpu_count() or 1
+    trials = arguments(__doc__, *ARGUMENTS).trials
     with open_agent() as agent:
         for name, (forward, direction) in CASES.items():
             text = THROUGH.replace("forward: xdp, device: DEVICE", forward)
             text = text.replace("MEASURE", f"kind: latency, rate: 1kpps, direction: {direction}")
-            with load_bench(agent, text, cpus) as bench:
+            with load_bench(agent, text) as bench:
                 whole, inside = [], []
                 for _ in range(trials // len(CASES)):
                     begin_ns = time.monotonic_ns()

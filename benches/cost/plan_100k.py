@@ -6,9 +6,10 @@ With --labs every cell has a lab of its own (five factors of ten levels, on link
 factors are the measure's. Limits: 10 s and 1 GB.
 """
 
-import argparse
 import resource
 import time
+
+from benches.harness.arguments import Argument, arguments
 
 from iolab.cli.main import collect_seldom
 from iolab.experiment import parse
@@ -17,6 +18,10 @@ from iolab.own_kinds import provide_own_kinds
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.planning import make_plan
 
+ARGUMENTS = (
+    Argument("--blocks", 3, "blocks of the plan"),
+    Argument("--labs", False, "give every cell a lab of its own"),
+)
 TEXT = """
 title: A hundred thousand cells
 lab:
@@ -60,11 +65,8 @@ FACTS = Facts(
 
 def main() -> None:
     """Plan, encode, decode; print what each took."""
+    options = arguments(__doc__, *ARGUMENTS)
     provide_own_kinds()
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=3)
-    parser.add_argument("--labs", action="store_true")
-    options = parser.parse_args()
     collect_seldom()  # as the command line does
     began = time.process_time()
     experiment = parse(TEXT + (LAB_FACTORS if options.labs else MEASURE_FACTORS), "bench.yaml")

@@ -6,11 +6,13 @@ Usage: python -m benches.cost.report_100k [CELLS]. The trials are made up (log-n
 import random
 import resource
 import subprocess
-import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from benches.harness.arguments import Argument, arguments
+from benches.harness.run import IOLAB
 
 from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
@@ -22,7 +24,7 @@ from iolab.store.codec import encode_trial
 from iolab.store.folder import create_folder
 from iolab.store.records import TRIALS, TrialRecord
 
-IOLAB = Path(sys.executable).with_name("iolab")
+ARGUMENTS = (Argument("cells", 33_334, "cells of the run, about, in three blocks each"),)
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
 BLOCKS = 3
 LEVELS = 8
@@ -39,11 +41,7 @@ METRICS = {
 
 def experiment_text(cells: int) -> str:
     """Return an experiment of about that many cells: four factors of eight levels and one that fills up."""
-    mtus = [1500 + 100 * number for number in range(LEVELS)]
-    windows = [f"{64 * (number + 1)}K" for number in range(LEVELS)]
-    lengths = [1024 * (number + 1) for number in range(LEVELS)]
-    rates = [f"{100 * (number + 1)}Mbit" for number in range(LEVELS)]
-    parallel = [number + 1 for number in range(max(1, -(-cells // LEVELS**4)))]
+    steps = range(1, LEVELS + 1)
     return f"""
 title: Many cells
 lab:
@@ -52,11 +50,11 @@ lab:
 measure:
   tcp: {{kind: stream, from: near, to: far}}
 factors:
-  links.lan.mtu: {mtus}
-  tcp.window: {windows}
-  tcp.length: {lengths}
-  tcp.rate: {rates}
-  tcp.parallel: {parallel}
+  links.lan.mtu: {[1400 + 100 * step for step in steps]}
+  tcp.window: {[f"{64 * step}K" for step in steps]}
+  tcp.length: {[1024 * step for step in steps]}
+  tcp.rate: {[f"{100 * step}Mbit" for step in steps]}
+  tcp.parallel: {[*range(1, max(1, -(-cells // LEVELS**4)) + 1)]}
 baseline: {{links.lan.mtu: 1500}}
 blocks: {BLOCKS}
 """
@@ -107,7 +105,7 @@ def write_trials(path: Path, plan: Plan) -> None:
 
 def main() -> None:
     """Time each command as a whole process."""
-    cells = int(sys.argv[1]) if len(sys.argv) > 1 else 33_334
+    cells = arguments(__doc__, *ARGUMENTS).cells
     with tempfile.TemporaryDirectory() as parent:
         folder, plan = make_run(Path(parent), cells)
         print(f"{len(plan.steps)} trials")

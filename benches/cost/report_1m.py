@@ -8,12 +8,13 @@ of series of its own name: links to a few, because what `show` costs does not de
 import os
 import resource
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from benches.cost.report_100k import IOLAB, make_run
+from benches.cost.report_100k import make_run
+from benches.harness.arguments import Argument, arguments
+from benches.harness.run import IOLAB
 
 from iolab.plan.types import Plan
 from iolab.results.dimensions import Dimensions
@@ -22,6 +23,7 @@ from iolab.store.read import find_runs
 from iolab.store.records import SAMPLES, SERIES
 from iolab.store.series import encode_series
 
+ARGUMENTS = (Argument("folder", "build/report_1m", "where the run is, or is made"),)
 CELLS = 333_334
 """In three blocks each."""
 POINTS = 20
@@ -55,7 +57,7 @@ def write_series(folder: Path, plan: Plan) -> None:
 
 def main() -> None:
     """Make the run unless it is there; time `show`."""
-    parent = Path(sys.argv[1] if len(sys.argv) > 1 else "build/report_1m")
+    parent = Path(arguments(__doc__, *ARGUMENTS).folder)
     parent.mkdir(parents=True, exist_ok=True)
     if not find_runs(parent):
         begin = time.monotonic()

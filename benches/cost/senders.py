@@ -13,12 +13,16 @@ without its last term, s the part of the work that senders do one after the othe
 import os
 import re
 import statistics
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 from benches.cost.engine import FAR, NEAR, namespaces, receiver
+from benches.harness.arguments import Argument, arguments
+from benches.harness.pairs import alternated
+from benches.harness.programs import examples, interface_count, output, within
+from benches.harness.table import Table
 
+ARGUMENTS = (Argument("rounds", 5, "how often each number of senders is measured"),)
 SECONDS = 1
 TEN_GIGABIT_MPPS = 14.88
 MODELLED = (1, 2, 4, 8, 16, 32)
@@ -27,21 +31,11 @@ MODELLED = (1, 2, 4, 8, 16, 32)
 def sent(programs: Path, senders: int) -> tuple[float, int]:
     """Return the rate of so many senders [Mpps], and the frames by which the interface counted otherwise."""
     cpus = ",".join(str(cpu) for cpu in range(senders))
-    near = ["ip", "netns", "exec", NEAR]
-    before = counted()
-    command = [*near, str(programs / "paced"), "ibt0", "af_xdp", f"cpu={cpus}", f"seconds={SECONDS}"]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    told = dict(re.findall(r"(\w+)=([\d.]+)", done.stdout))
-    return float(told["mpps"]), counted() - before - int(told["offered_frames"])
-
-
-def counted() -> int:
-    """Return the frames that the interface has sent."""
-    path = "/sys/class/net/ibt0/statistics/tx_packets"
-    shown = subprocess.run(
-        ["ip", "netns", "exec", NEAR, "cat", path], capture_output=True, check=True, text=True
-    )
-    return int(shown.stdout)
+    before = interface_count(NEAR, "ibt0", "tx_packets")
+    words = ("ibt0", "af_xdp", f"cpu={cpus}", f"seconds={SECONDS}")
+    said = dict(re.findall(r"(\w+)=([\d.]+)", output(*within(NEAR, str(programs / "paced"), *words))))
+    counted = interface_count(NEAR, "ibt0", "tx_packets") - before
+    return float(said["mpps"]), counted - int(said["offered_frames"])
 
 
 def serial_part(rates: dict[int, float]) -> float:
@@ -57,38 +51,22 @@ def modelled(first: float, serial: float, senders: int) -> float:
 
 def main() -> None:
     """Build, measure in alternating order, print points and model."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    build = [
-        "cargo",
-        "build",
-        "--release",
-        "--quiet",
-        "-p",
-        "iolab-port",
-        "-p",
-        "iolab-traffic",
-        "--examples",
-    ]
-    subprocess.run(build, check=True)
-    programs = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "release" / "examples"
+    rounds = arguments(__doc__, *ARGUMENTS).rounds
+    programs = examples("iolab-port", "iolab-traffic")
     numbers = range(1, len(os.sched_getaffinity(0)) + 1)
-    rates: dict[int, list[float]] = {number: [] for number in numbers}
-    off = 0
     with namespaces(), receiver("foreign", programs):
         for name, interface, way in ((FAR, "ibr0", "rx"), (NEAR, "ibt0", "tx")):
-            queues = ["ethtool", "-L", interface, way, str(numbers[-1])]
-            subprocess.run(["ip", "netns", "exec", name, *queues], check=True)
-        for turn in range(rounds):
-            for number in numbers if turn % 2 else reversed(numbers):
-                mpps, more = sent(programs, number)
-                rates[number].append(mpps)
-                off += abs(more)
+            output(*within(name, "ethtool", "-L", interface, way, str(numbers[-1])))
+        found = alternated({number: partial(sent, programs, number) for number in numbers}, rounds)
+    rates = {number: [mpps for mpps, _ in own] for number, own in found.items()}
+    off = sum(abs(more) for own in found.values() for _, more in own)
     points = {number: statistics.median(seen) for number, seen in rates.items()}
     serial = serial_part(points)
-    print(f"{'senders':>7} {'Mpps':>7} {'least':>7} {'most':>7} {'of one':>7}   measured, {rounds} rounds")
+    print(f"measured, {rounds} rounds")
+    table = Table("senders", "Mpps", "least", "most", "of one", least=7)
     for number, rate in points.items():
-        least, most = min(rates[number]), max(rates[number])
-        print(f"{number:7} {rate:7.3f} {least:7.3f} {most:7.3f} {rate / points[1]:7.2f}")
+        figures = (rate, min(rates[number]), max(rates[number]))
+        table.row(number, *(f"{one:.3f}" for one in figures), f"{rate / points[1]:.2f}")
     print(f"frames by which the interface counted otherwise than the senders: {off}")
     print(f"model: x1 = {points[1]:.3f} Mpps, s = {serial:.3f}")
     for number in MODELLED:

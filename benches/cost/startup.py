@@ -8,10 +8,15 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
+from functools import partial
 
-ROOT = Path(__file__).parents[2]
-IOLAB = str(Path(sys.executable).with_name("iolab"))
+from benches.harness import run
+from benches.harness.arguments import Argument, arguments
+from benches.harness.pairs import alternated
+from benches.harness.programs import ROOT
+
+ARGUMENTS = (Argument("runs", 5, "how often each command is started"),)
+IOLAB = str(run.IOLAB)
 COMPLETION = {"_IOLAB_COMPLETE": "complete_bash", "COMP_WORDS": "iolab ch", "COMP_CWORD": "1"}
 COMMANDS: dict[str, tuple[list[str], dict[str, str], float]] = {
     "python -c pass": ([sys.executable, "-c", "pass"], {}, 1),
@@ -27,11 +32,9 @@ COMMANDS: dict[str, tuple[list[str], dict[str, str], float]] = {
 
 def main() -> None:
     """Alternate the commands, so that a busy minute touches all of them."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    cost = {name: float("inf") for name in COMMANDS}
-    for _ in range(runs):
-        for name, (argv, environment, _) in COMMANDS.items():
-            cost[name] = min(cost[name], cpu_s(argv, environment))
+    starts = {name: partial(cpu_s, argv, environment) for name, (argv, environment, _) in COMMANDS.items()}
+    runs = alternated(starts, arguments(__doc__, *ARGUMENTS).runs)
+    cost = {name: min(spent) for name, spent in runs.items()}
     compiled = any((ROOT / "python/iolab/__pycache__").glob("*.pyc"))
     print(f"bytecode {'present' if compiled else 'absent: compile it first (make setup)'}")
     for name, (_, _, bound) in COMMANDS.items():

@@ -30,26 +30,6 @@ lab:
 measure:
   load: {{kind: latency, from: tester.p0, to: tester.p1, frame_size: 512, rate: 5kpps, duration: 1s}}
 """
-HOG = (
-    "import os,time\nos.sched_setaffinity(0,{{{cpu}}})\n"
-    "os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param({priority}))\nprint(flush=True)\n"
-    "end=time.monotonic()+{seconds}\nwhile time.monotonic()<end:\n b=time.monotonic()+{on}\n"
-    " while time.monotonic()<b: pass\n time.sleep({off})\n"
-)
-"""Takes a CPU from everything of lower priority, again and again: `on` seconds, then `off` without it."""
-
-
-FOREIGN = (
-    "import socket,time\ns=socket.socket(socket.AF_PACKET,socket.SOCK_RAW)\ns.bind(('p0',0))\nprint(flush=True)\n"
-    "frame=b'\\x02'+b'\\x00'*11+b'\\x88\\xb5'+bytes(494)\nbegin=time.monotonic()\nsent=0\n"
-    "while time.monotonic()<begin+10:\n"
-    " while sent<(time.monotonic()-begin)*{fps}:\n"
-    "  sent+=1\n"
-    "  try: s.send(frame)\n"
-    "  except OSError: pass\n"
-    " time.sleep(0.001)\n"
-)
-"""Sends frames of a local experimental type (IEEE 802) to a station that nobody is, so that bridges flood them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,33 +9,30 @@ virtual machine as device instead: they need QEMU, the image linux, and 20 s eac
 
 import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 
-from benches.faults.fault_cases import FAULTS, FOREIGN, GUEST_FAULTS, GUEST_LAB, HOG, LAB, LATENCY, Fault
+from benches.faults.fault_cases import FAULTS, GUEST_FAULTS, GUEST_LAB, LAB, LATENCY, Fault
 from benches.faults.stream_cases import STREAM_FAULTS
 from benches.faults.stream_faults import conclude_stream
+from benches.harness import others
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import built, setup_of
+from benches.harness.programs import output, within
 from benches.harness.truth_words import named
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.analysis.forwarding import verdict as verdict_of
-from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.packets import Forwarding, Packets
-from iolab.lab.compose import compose
 from iolab.lab.guests.start import process_id
 from iolab.lab.kernels import HERE
-from iolab.lab.packets.placement import placement_of
-from iolab.lab.topology import make_topology
 from iolab.report.locale import EN
 from iolab.results.load import LoadRecord
 from iolab.results.verdict import Limit
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.lab_access import GuestPlace, Site
 from iolab.trial.measurement import TrialFailed
@@ -45,6 +42,8 @@ from iolab.trial.packets.latency import USUAL_LOSS_RATIO
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 
+ARGUMENTS = (Argument("name", (), "parts of the names of faults; absent: all", several=True),)
+FOREIGN_BYTES = 508
 TRIES = 4
 """Trials of which the first that the host did not disturb counts."""
 
@@ -65,11 +64,11 @@ class Concluded:
 
 def main() -> None:
     """Inject every fault, or those named."""
-    wanted = [fault for fault in (*FAULTS, *GUEST_FAULTS) if _wanted(fault.name)]
+    words = arguments(__doc__, *ARGUMENTS).name
+    wanted = [fault for fault in (*FAULTS, *GUEST_FAULTS) if _wanted(fault.name, words)]
     right = wrong = 0
     with open_agent() as agent:
-        facts, _ = read_facts(agent)
-        streams = [fault for fault in STREAM_FAULTS if _wanted(f"stream: {fault.name}")]
+        streams = [fault for fault in STREAM_FAULTS if _wanted(f"stream: {fault.name}", words)]
         for one in streams:
             told = conclude_stream(agent, one)
             right += told.right
@@ -77,7 +76,7 @@ def main() -> None:
             mark = "right " if told.right else "WRONG " if told.wrong else "silent"
             print(f"{mark} stream: {one.name}: {told.text}", flush=True)
         for fault in wanted:
-            said = conclude(agent, fault, facts.cpus)
+            said = conclude(agent, fault)
             good = any(word in said.text for word in fault.expected)
             right += good
             wrong += not good and said.certain
@@ -90,13 +89,13 @@ def main() -> None:
     print(f"{right} of {len(wanted) + len(streams)} named, {wrong} wrong")
 
 
-def _wanted(name: str) -> bool:
-    return not sys.argv[1:] or any(word in name for word in sys.argv[1:])
+def _wanted(name: str, words: Sequence[str]) -> bool:
+    return not words or any(word in name for word in words)
 
 
-def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
+def conclude(agent: Agent, fault: Fault) -> Concluded:
     """Build the lab, inject the fault, do what a run does, and return what it would say."""
-    parts = {
+    usual = {
         "a": "bridge",
         "b": "bridge",
         "device": "",
@@ -104,51 +103,40 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
         "measure": LATENCY,
         "more": "",
         "pin": "none",
-        "nic": fault.nic,
-    } | fault.lab
-    experiment = parse((GUEST_LAB if fault.nic else LAB).format(**parts), "faults.yaml")
-    setup = Resolver(experiment).setup(next(iter(cells(experiment))))
-    placement = placement_of(setup, "load", range(cpus))
-    assert placement is not None
-    agents = Agents(agent)
+    }
+    parts = usual | {"nic": fault.nic} | fault.lab
+    setup, agents = setup_of((GUEST_LAB if fault.nic else LAB).format(**parts)), Agents(agent)
     measure = setup.measures["load"]
     assert isinstance(measure, Packets)
-    lab = StandingLab(agents, lambda _: None)
-    lab.change_to(compose(setup.lab, placement=placement, cpus=cpus))
-    try:
-        running = lab.guests.started("dut")
-        pid = running.pid if running is not None else 0
-        sender = next(iter(placement.senders.values()))
-        for machine, command in fault.commands:
-            inject(agents, machine, command.replace("@sender", str(sender)).replace("@hypervisor", str(pid)))
-        topology = make_topology(setup.lab)
-        ports = {port.ref: lab.napi.at(port.netns, port.name, port.kernel) for port in topology.ports()}
-        site = Site(
-            agent=agent,
-            lab=setup.lab,
-            topology=topology,
-            placement=placement,
-            threads={ref: thread for ref, thread in ports.items() if thread is not None},
-            agents={kernel: agents.of(kernel) for kernel in agents},
-            guests={} if running is None else {"dut": GuestPlace(HERE, process_id("dut"))},
-        )
-        used = {"send": placement.senders, "receive": placement.receivers, "device": placement.napi}
-        used["guest"] = {"dut": 1}
-        with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
-            if isinstance(measure, Forwarding):
-                return of_search(bench, measure)
-            record = of_trials(bench, fault, used, pid)
-        verdict = record.verdict
-        silent = verdict.limit in (Limit.UNEXPLAINED, Limit.HOST) or bool(verdict.doubt)
-        text = f"{named(verdict.limit, verdict.place)}: {EN.said.say_all(verdict.seen)}" + (
-            f" ({EN.said.say(verdict.doubt)})" if verdict.doubt else ""
-        )
-        return Concluded(text, not silent, EN.said.say_all(lab.mismatches()), sheet(record))
-    except (TrialFailed, AgentLost) as error:
-        mismatches = "" if agents.lost() or fault.stopped_s else EN.said.say_all(lab.mismatches())
-        return Concluded(str(error), certain=True, read_back=mismatches)
-    finally:
-        lab.take_down()
+    with built(agents, setup) as (site, lab):
+        try:
+            return concluded(fault, measure, site, lab, agents)
+        except (TrialFailed, AgentLost) as error:
+            mismatches = "" if agents.lost() or fault.stopped_s else EN.said.say_all(lab.mismatches())
+            return Concluded(str(error), certain=True, read_back=mismatches)
+
+
+def concluded(fault: Fault, measure: Packets, site: Site, lab: StandingLab, agents: Agents) -> Concluded:
+    """Inject the fault and measure; return what a run would say."""
+    placement, running = site.placement, lab.guests.started("dut")
+    assert placement is not None
+    pid = running.pid if running is not None else 0
+    sender = next(iter(placement.senders.values()))
+    for machine, command in fault.commands:
+        inject(agents, machine, command.replace("@sender", str(sender)).replace("@hypervisor", str(pid)))
+    if running is not None:
+        site = replace(site, guests={"dut": GuestPlace(HERE, process_id("dut"))})
+    used = {"send": placement.senders, "receive": placement.receivers, "device": placement.napi}
+    used["guest"] = {"dut": 1}
+    with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
+        if isinstance(measure, Forwarding):
+            return of_search(bench, measure)
+        record = of_trials(bench, fault, used, pid)
+    verdict = record.verdict
+    silent = verdict.limit in (Limit.UNEXPLAINED, Limit.HOST) or bool(verdict.doubt)
+    doubt = f" ({EN.said.say(verdict.doubt)})" if verdict.doubt else ""
+    text = f"{named(verdict.limit, verdict.place)}: {EN.said.say_all(verdict.seen)}{doubt}"
+    return Concluded(text, not silent, EN.said.say_all(lab.mismatches()), sheet(record))
 
 
 def of_trials(bench: LoadBench, fault: Fault, used: Mapping[str, Mapping[str, int]], pid: int) -> LoadRecord:
@@ -157,7 +145,7 @@ def of_trials(bench: LoadBench, fault: Fault, used: Mapping[str, Mapping[str, in
         with (
             hogged(fault, lambda part: next(iter(used[part].values()))),
             stopped(fault, pid),
-            foreign(fault.foreign_fps),
+            foreign(fault.foreign_fps) if fault.foreign_fps else nullcontext(),
         ):
             record = bench.run(LoadTrial(intended_fps=fault.fps, duration_ns=fault.duration_ns), "fault")
         if record.verdict.limit is not Limit.HOST or fault.hog is not None:
@@ -182,8 +170,7 @@ def inject(agents: Agents, machine: str, command: str) -> None:
         if not result.succeeded:
             raise SystemExit(f"{command}: {result.stderr}")
         return
-    prefix = ["ip", "netns", "exec", f"iolab-{machine}"] if machine else []
-    subprocess.run([*prefix, *command.split()], check=True, stdout=subprocess.DEVNULL)
+    output(*within(machine and f"iolab-{machine}", *command.split()))
 
 
 def sheet(record: LoadRecord) -> str:
@@ -200,21 +187,9 @@ def sheet(record: LoadRecord) -> str:
     return "; ".join(texts)
 
 
-@contextmanager
-def foreign(fps: float) -> Iterator[None]:
+def foreign(fps: float) -> AbstractContextManager[object]:
     """Send frames of others from the tester's first port meanwhile."""
-    if not fps:
-        yield
-        return
-    prefix = ["ip", "netns", "exec", "iolab-tester", sys.executable, "-c"]
-    child = subprocess.Popen([*prefix, FOREIGN.format(fps=fps)], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.readline()
-    try:
-        yield
-    finally:
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
+    return others.foreign("iolab-tester", "p0", FOREIGN_BYTES, fps, to=others.NOBODY)
 
 
 @contextmanager
@@ -238,24 +213,13 @@ def stopped(fault: Fault, pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-@contextmanager
-def hogged(fault: Fault, cpu_of: Callable[[str], int]) -> Iterator[None]:
+def hogged(fault: Fault, cpu_of: Callable[[str], int]) -> AbstractContextManager[object]:
     """Take a CPU away meanwhile, where the fault is that."""
     if fault.hog is None:
-        yield
-        return
+        return nullcontext()
     part, on_s, off_s = fault.hog
     # A guest's threads have no priority of their own, those of the instrument one above 1.
-    priority = 1 if part == "guest" else 90
-    script = HOG.format(cpu=cpu_of(part), seconds=4, on=on_s, off=off_s, priority=priority)
-    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.readline()  # from here on it has the CPU
-    try:
-        yield
-    finally:
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
+    return others.hog(cpu_of(part), on_s, off_s, priority=1 if part == "guest" else 90)
 
 
 if __name__ == "__main__":

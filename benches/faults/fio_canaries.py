@@ -23,6 +23,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from benches.faults.fio_jobs import CANARY_KEYS, PATHS, REGION, WORKERS, job_text, measure_of
+from benches.harness.arguments import Argument, arguments
+from benches.harness.programs import output
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.transport import AGENT_ENV, find_agent
@@ -31,14 +33,19 @@ from iolab.trial.disk.job_file import JobFileError, read_job
 from iolab.trial.disk.job_keys import REPLACEABLE
 from iolab.trial.disk.section_runs import run_problems, runs_of
 
+ARGUMENTS = (
+    Argument("count", 100, "job files that are run"),
+    Argument("fio", "/usr/bin/fio", "the program"),
+    Argument("seed", 1, "of the mutations"),
+    Argument("how", "", "by an agent, as in a trial", allowed=("confined",)),
+)
 LEFT = tuple(sorted(REPLACEABLE & {*CANARY_KEYS}))
 """Keys that are left to iolab."""
 
 
 def loop_device(file: Path) -> str:
     """Attach a loop device to a file and return it."""
-    losetup = ("losetup", "--find", "--show", str(file))
-    return subprocess.run(losetup, capture_output=True, text=True, check=True).stdout.strip()
+    return output("losetup", "--find", "--show", str(file)).strip()
 
 
 class Canaries:
@@ -55,7 +62,7 @@ class Canaries:
         self._before = self._state()
 
     def _state(self) -> tuple[object, ...]:
-        subprocess.run(("sync", self.device), check=True)
+        output("sync", self.device)
         device = sha256(Path(self.device).read_bytes()).hexdigest()
         return (
             self.file.read_text(),
@@ -81,7 +88,7 @@ class Canaries:
 
     def remove(self) -> None:
         """Give the loop device back."""
-        subprocess.run(("losetup", "--detach", self.device), check=True)
+        output("losetup", "--detach", self.device)
 
 
 OPENED = re.compile(r'(?:open|openat|openat2|creat)\((?:AT_FDCWD, )?"([^"]*)", ?(?:\{flags=)?([A-Z_|0-9]+)')
@@ -254,7 +261,7 @@ def ran_confined(fio: str, folder: Path, found: Items) -> Results:
             for item in found:
                 yield traced_confined(fio, item, folder, device, agent, trace)
     finally:
-        subprocess.run(("losetup", "--detach", device), check=True)
+        output("losetup", "--detach", device)
 
 
 def traced_confined(
@@ -286,11 +293,5 @@ def traced_confined(
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            int(sys.argv[1]) if len(sys.argv) > 1 else 100,
-            sys.argv[2] if len(sys.argv) > 2 else "/usr/bin/fio",
-            int(sys.argv[3]) if len(sys.argv) > 3 else 1,
-            confined=sys.argv[4:] == ["confined"],
-        )
-    )
+    asked = arguments(__doc__, *ARGUMENTS)
+    sys.exit(main(asked.count, asked.fio, asked.seed, confined=asked.how == "confined"))

@@ -20,12 +20,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from benches.harness.arguments import Argument, arguments
+
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.own_kinds import provide_own_kinds
 from iolab.trial.disk.job_file import HARMLESS, JobFileError, read_job
 from iolab.trial.disk.job_keys import ALIASES, KEYS, Use
 from iolab.trial.disk.section_runs import run_problems, runs_of
 
+ARGUMENTS = (
+    Argument("count", 1000, "job files"),
+    Argument("fio", "/usr/bin/fio", "the program"),
+    Argument("seed", 1, "of the mutations"),
+)
 WORKERS = 2
 PATHS = {"PATH": "/usr/bin:/bin"}
 REGION = 1 << 20
@@ -263,10 +270,5 @@ def main(count: int, fio: str, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            int(sys.argv[1]) if len(sys.argv) > 1 else 1000,
-            sys.argv[2] if len(sys.argv) > 2 else "/usr/bin/fio",
-            int(sys.argv[3]) if len(sys.argv) > 3 else 1,
-        )
-    )
+    asked = arguments(__doc__, *ARGUMENTS)
+    sys.exit(main(asked.count, asked.fio, asked.seed))

@@ -24,151 +24,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from benches.faults import killed_hosts
+from benches.faults.kill_labs import LABS
 from benches.harness import bpf_objects
+from benches.harness.arguments import Argument, arguments
+from benches.harness.programs import output, shown
+from benches.harness.run import IOLAB
 from tests.netns.sshd import SshHost
 
 from iolab.store.read import find_runs, load_run
 
-IOLAB = Path(sys.executable).with_name("iolab")
 LAB = Path(__file__).parents[2] / "labs" / "quickstart.yaml"
-GUESTS = """
-title: Guests
-lab:
-  machines:
-    tester: {kind: netns}
-    a: {kind: vm, memory: 192M, forward: bridge}
-    b: {kind: vm, memory: 192M, forward: bridge}
-  links:
-    west: {ends: [tester.p0, a.eth0]}
-    mid: {ends: [a.eth1, b.eth0]}
-    east: {ends: [b.eth1, tester.p1]}
-measure:
-  lat: {kind: latency, from: tester.p0, to: tester.p1, frame_size: 64, rate: 1kpps, duration: 200ms}
-factors:
-  machines.b.nic: [virtio-net, e1000]
-blocks: 2
-"""
-WIRE = """
-title: Wire
-lab:
-  machines: {near: {kind: netns}, far: {kind: netns}}
-  links: {path: {ends: [near.eth0, far.eth0], wire: {delay: 1ms}}}
-measure:
-  up: {kind: stream, from: near, to: far, duration: 1s}
-factors:
-  links.path.wire: {short: {delay: 1ms}, long: {delay: 50ms, rate: 1Gbit}}
-  links.path.offload: {taps: {}, veth pairs: {tso: off}}
-blocks: 2
-"""
-WATCH = """
-title: Watch
-lab:
-  machines: {near: {kind: netns}, far: {kind: netns}}
-  links: {path: {ends: [near.eth0, far.eth0]}}
-measure:
-  up: {kind: stream, from: near, to: far, duration: 1s, watch: [{at: path, line: 10Gbit, flows: 4}]}
-factors:
-  links.path.mtu: [1500, 9000]
-blocks: 2
-"""
-SHAPE = """
-title: Shape
-lab:
-  machines: {near: {kind: netns}, mid: {kind: netns, forward: bridge}, far: {kind: netns}}
-  links: {west: {ends: [near.eth0, mid.eth0]}, east: {ends: [mid.eth1, far.eth0]}}
-measure:
-  up: {kind: stream, from: near, to: far, duration: 1s}
-factors:
-  links.east.shape:
-    htb: {at: mid.eth1, qdisc: htb, rate: 200Mbit}
-    tbf: {at: mid.eth1, qdisc: tbf, rate: 100Mbit}
-    pacer: {at: mid.eth1, qdisc: pacer, rate: 100Mbit, burst: 3036}
-  links.west.mtu: [1500, 1400]
-blocks: 2
-"""
-DISK = """
-title: Disk
-lab:
-  machines: {pc: {kind: netns}}
-  volumes: {killed: {size: 64M}}
-measure:
-  fio: {kind: disk, program: fio, on: pc, size: 16M, fio: {each: 300ms, blocks: [4K], depths: [8]}}
-factors:
-  on: {files: {machines.pc.disks: [{volume: killed, fs: ext4}]}, device: {machines.pc.disks: [{volume: killed}]}}
-blocks: 2
-"""
-ISCSI = """
-title: iSCSI
-lab:
-  machines: {pc: {kind: netns}, store: {kind: netns}}
-  links: {lan: {ends: [pc.eth0, store.eth0]}}
-  volumes: {killed: {on: store, size: 64M, export: iscsi}}
-measure:
-  fio: {kind: disk, program: fio, on: pc, size: 16M, fio: {each: 300ms, blocks: [4K], depths: [8]}}
-factors:
-  on:
-    files: {machines.pc.disks: [{volume: killed, via: user, fs: ext4}]}
-    device: {machines.pc.disks: [{volume: killed, via: user}]}
-blocks: 2
-"""
-GUEST_DISK = """
-title: A guest's disk
-lab:
-  machines:
-    pc: {kind: netns}
-    store: {kind: netns}
-    dut: {kind: vm, on: pc, memory: 192M, accel: tcg}
-  links: {lan: {ends: [pc.eth0, store.eth0]}, inside: {ends: [pc.vm0, dut.eth0]}}
-  volumes: {killed: {on: store, size: 64M, export: iscsi}}
-measure:
-  fio: {kind: disk, program: fio, on: dut, size: 16M, fio: {each: 300ms, blocks: [4K], depths: [8]}}
-factors:
-  machines.dut.disks:
-    virtio: [{volume: killed, via: hypervisor, fs: ext4}]
-    ide: [{volume: killed, via: hypervisor, bus: ide}]
-blocks: 2
-"""
-SERVICE = """
-title: Service
-lab:
-  machines:
-    near: {kind: netns}
-    far:
-      kind: netns
-      files: {page: "hello {near}"}
-      run: {hole: {do: [ip, route, add, blackhole, 198.19.0.0/24], undo: [ip, route, del, blackhole, 198.19.0.0/24]}}
-      services:
-        sink: {run: [iperf3, -s], ready: {listens: 5201}}
-        log: {run: [sh, -c, "setsid ip monitor & ip monitor"]}
-  links: {lan: {ends: [near.eth0, far.eth0]}}
-measure:
-  load: {kind: command, on: near, run: [iperf3, -t, 1, -c, "{far}"]}
-factors:
-  machines.far.files: {one: {page: "{near}"}, two: {page: "{far}"}}
-blocks: 3
-"""
-COMMAND = """
-title: Command
-lab:
-  machines: {near: {kind: netns}, far: {kind: netns}}
-  links: {lan: {ends: [near.eth0, far.eth0]}}
-measure:
-  load:
-    kind: command
-    on: near
-    run: [iperf3, -J, -t, 1, -c, "{far}"]
-    servers: {sink: {on: far, run: [iperf3, -s], ready: {listens: 5201}}}
-    metrics: {rate: {unit: bit/s, path: $.end.sum_received.bits_per_second}}
-factors:
-  links.lan.mtu: [1500, 9000]
-blocks: 3
-"""
-LABS = {
-    "command": COMMAND, "service": SERVICE, "guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE,
-    "disk": DISK, "iscsi": ISCSI, "guest-disk": GUEST_DISK, "hosts": killed_hosts.LAB,
-}  # fmt: skip
 VICTIMS = ("controller", "agent", "both")
 TARGET, GUEST, REMOTE = "tgtd", "qemu-system-x86", "remote agent"
 """Killed as well where the lab has one; the names of processes have 15 letters."""
@@ -178,7 +46,11 @@ OURS = ("iperf3", "iolab", "qemu", "vhost-", TARGET)
 """How the names of processes of labs begin."""
 KILLED = f"killed{secrets.token_hex(2)}"
 """The volume of these labs: no other lab of this computer has one of that name, though all lie in one folder."""
-KIND = sys.argv[3] if len(sys.argv) > 3 else ""
+ARGUMENTS = (
+    Argument("kills", 200, "how often something is killed"),
+    Argument("seed", 1, "of the victims and moments"),
+    Argument("kind", "", "what the lab is; absent: the quickstart", allowed=tuple(LABS)),
+)
 MAKE_BPF = ("guests", "hosts", "watch", "wire")
 """Labs with BPF programs and maps. These have no namespace: where a lab makes none, all there are belong to others."""
 NEIGHBOUR_BYTES = 16 << 20
@@ -191,7 +63,16 @@ END_S = 30.0
 """What remains must end by itself within this."""
 
 
-def host_state(beside: tuple[Path, str]) -> dict[str, str]:
+class Beside(NamedTuple):
+    """What stands beside the runs and must stay, and what their lab is."""
+
+    file: Path
+    disk: str
+    """A loop device on the file."""
+    kind: str
+
+
+def host_state(beside: Beside) -> dict[str, str]:
     """Return what a lab could leave behind on this host, and what it must not touch."""
     sysctls = r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))"
     commands = {
@@ -202,39 +83,32 @@ def host_state(beside: tuple[Path, str]) -> dict[str, str]:
         "sysctls": ["sysctl", "-a", "--pattern", sysctls],
         "processes": ["ps", "-eo", "state=,comm="],
     }
-    texts = {
-        name: subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-        for name, argv in commands.items()
-    }
+    texts = {name: shown(*argv) for name, argv in commands.items()}
     alive = [line.split(None, 1)[1] for line in texts["processes"].splitlines() if not line.startswith("Z")]
     ours = sorted(name for name in alive if name.startswith(OURS))
     return {
         **texts,
-        **digests(*beside),
+        **digests(beside.file, beside.disk),
         "processes": " ".join(ours),
-        "bpf": bpf_objects.ours() if KIND in MAKE_BPF else "",
+        "bpf": bpf_objects.ours() if beside.kind in MAKE_BPF else "",
         "volumes": " ".join(map(str, Path("/var/tmp").glob(f"iolab-{KILLED}*"))),
         "folders": " ".join(state_folders()),
         **killed_hosts.states(HOSTS),
     }
 
 
-def neighbours(folder: Path) -> tuple[Path, str]:
-    """Make a file, and a loop device on it; return both."""
+def neighbours(folder: Path, kind: str) -> Beside:
+    """Make a file, and a loop device on it."""
     file = folder / "neighbour"
     file.write_bytes(random.Random(1).randbytes(NEIGHBOUR_BYTES))
-    made = subprocess.run(
-        ["losetup", "--find", "--show", str(file)], capture_output=True, text=True, check=True
-    )
-    return file, made.stdout.strip()
+    return Beside(file, output("losetup", "--find", "--show", str(file)).strip(), kind)
 
 
 def digests(file: Path, disk: str) -> dict[str, str]:
     """Return what the neighbours hold, and which loop devices are on them or on volumes of the labs above."""
-    held = subprocess.run(["sha256sum", str(file), disk], capture_output=True, text=True, check=False)
-    loops = subprocess.run(["losetup", "--list", "--raw"], capture_output=True, text=True, check=False)
-    ours = [line for line in loops.stdout.splitlines() if f"iolab-{KILLED}" in line or str(file) in line]
-    return {"neighbours": held.stdout, "loops": "\n".join(ours)}
+    loops = shown("losetup", "--list", "--raw").splitlines()
+    ours = [line for line in loops if f"iolab-{KILLED}" in line or str(file) in line]
+    return {"neighbours": shown("sha256sum", str(file), disk), "loops": "\n".join(ours)}
 
 
 def state_folders() -> list[str]:
@@ -252,16 +126,14 @@ def wait_until(condition: Callable[[], bool], deadline_s: float) -> None:
 
 def agent_of(controller: int) -> int | None:
     """Return the process id of a controller's agent."""
-    argv = ["ps", "--ppid", str(controller), "-o", "pid=,comm="]
-    listed = subprocess.run(argv, capture_output=True, text=True, check=False)
-    rows = [line.split(None, 1) for line in listed.stdout.splitlines()]
+    listed = shown("ps", "--ppid", str(controller), "-o", "pid=,comm=")
+    rows = [line.split(None, 1) for line in listed.splitlines()]
     return next((int(pid) for pid, name in rows if name.startswith("iolab-agent")), None)
 
 
 def pid_of(name: str) -> int | None:
     """Return the process of this name, if there is one."""
-    listed = subprocess.run(["ps", "-C", name, "-o", "pid="], capture_output=True, text=True, check=False)
-    return next((int(word) for word in listed.stdout.split()), None)
+    return next((int(word) for word in shown("ps", "-C", name, "-o", "pid=").split()), None)
 
 
 def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
@@ -289,8 +161,7 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
         time.sleep(1)
         running.terminate()
     wait_until(lambda: running.poll() is not None, END_S)
-    shown = ["ps", "-eo", "pid=,ppid=,stat=,wchan:20=,args="]
-    waits = subprocess.run(shown, capture_output=True, text=True, check=False).stdout
+    waits = shown("ps", "-eo", "pid=,ppid=,stat=,wchan:20=,args=")
     found = [] if running.poll() is not None else [f"iolab did not end within {END_S:g} s: {waits}"]
     running.kill()
     running.wait()
@@ -299,7 +170,7 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
     return found
 
 
-def differences(before: dict[str, str], when: str, beside: tuple[Path, str]) -> list[str]:
+def differences(before: dict[str, str], when: str, beside: Beside) -> list[str]:
     """Return what differs from the state before."""
     after = host_state(beside)
     return [
@@ -310,7 +181,7 @@ def differences(before: dict[str, str], when: str, beside: tuple[Path, str]) -> 
 
 
 def faults_of(
-    before: dict[str, str], victim: str, stored: list[str], folder: Path | None, beside: tuple[Path, str]
+    before: dict[str, str], victim: str, stored: list[str], folder: Path | None, beside: Beside
 ) -> list[str]:
     """Return what is not as it must be; only a killed agent may leave something, until the host is cleaned."""
     found = (
@@ -349,30 +220,30 @@ def finish(folder: Path) -> list[str]:
 
 def main() -> int:
     """Kill, look, resume, and tell."""
-    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    chance = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    asked = arguments(__doc__, *ARGUMENTS)
+    chance = random.Random(asked.seed)
     subprocess.run([str(IOLAB), "clean"], capture_output=True, check=False)  # makes the state folder
     with tempfile.TemporaryDirectory() as parent, tempfile.TemporaryDirectory() as near:
-        beside = neighbours(Path(near))
+        beside = neighbours(Path(near), asked.kind)
         try:
             with contextlib.ExitStack() as stack:
-                if KIND == "hosts":
+                if asked.kind == "hosts":
                     HOSTS.extend(stack.enter_context(killed_hosts.two_hosts(Path(near) / "hosts")))
-                faults = kill_often(kills, chance, Path(parent), beside)
+                faults = kill_often(asked.kills, chance, Path(parent), beside)
         finally:
-            subprocess.run(["losetup", "--detach", beside[1]], check=False)
-    print(f"{kills} kills, {faults} with faults")
+            subprocess.run(["losetup", "--detach", beside.disk], check=False)
+    print(f"{asked.kills} kills, {faults} with faults")
     return int(faults > 0)
 
 
-def kill_often(kills: int, chance: random.Random, parent: Path, beside: tuple[Path, str]) -> int:
+def kill_often(kills: int, chance: random.Random, parent: Path, beside: Beside) -> int:
     """Kill run after run; return how many kills had faults."""
-    lab = LAB
-    if KIND:
-        lab = parent / f"{KIND}.yaml"
-        lab.write_text(LABS[KIND].replace("killed", KILLED))
+    lab, kind = LAB, beside.kind
+    if kind:
+        lab = parent / f"{kind}.yaml"
+        lab.write_text(LABS[kind].replace("killed", KILLED))
     also = {"iscsi": ("target",), "guest-disk": ("target", "guest"), "hosts": (REMOTE,)}
-    victims = (*VICTIMS, *also.get(KIND, ()))
+    victims = (*VICTIMS, *also.get(kind, ()))
     before, folder, faults, finished = host_state(beside), None, 0, 0
     for number in range(1, kills + 1):
         begin = [str(IOLAB), "run", str(lab), "-o", str(parent)]
@@ -380,7 +251,7 @@ def kill_often(kills: int, chance: random.Random, parent: Path, beside: tuple[Pa
         found = kill_once(
             [str(IOLAB), "resume", str(folder)] if folder else begin,
             victim,
-            chance.uniform(0.1, LATEST_GUESTS_S if KIND.startswith("guest") else LATEST_S),
+            chance.uniform(0.1, LATEST_GUESTS_S if kind.startswith("guest") else LATEST_S),
         )
         runs = find_runs(parent)
         folder = folder or (runs[-1] if len(runs) > finished else None)

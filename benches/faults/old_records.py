@@ -9,7 +9,6 @@ nested) and reads each: it must be read, or refused with its file and place. Any
 code is 1.
 """
 
-import argparse
 import random
 import sys
 import tempfile
@@ -18,11 +17,17 @@ from collections import Counter
 from pathlib import Path
 
 from benches.faults.mutated_records import GOLDEN, READ, REFUSED, copies, damaged
+from benches.harness.arguments import Argument, arguments
 
 from iolab.own_kinds import provide_own_kinds
 from iolab.store.codec import TrialReader, encode_trial
 from iolab.store.read import load_run
 
+ARGUMENTS = (
+    Argument("--trials", 100_000, "lines of each schema that are read"),
+    Argument("--mutations", 10_000, "damaged runs that are read"),
+    Argument("--seed", 1, "of the damage"),
+)
 CONCLUDED_EVERY = 10
 """Of so many damaged runs one is analysed and rendered as well."""
 STATED_S = 10.0
@@ -31,11 +36,7 @@ STATED_S = 10.0
 
 def main() -> int:
     """Print both and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=100_000)
-    parser.add_argument("--mutations", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+    asked = arguments(__doc__, *ARGUMENTS)
     provide_own_kinds()
     return max(reading(asked.trials), damaging(asked.mutations, asked.seed))
 

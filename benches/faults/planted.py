@@ -6,7 +6,6 @@ reader of kernel time stamps and times looks on, and a case counts only where it
 happened.
 """
 
-import argparse
 import json
 import os
 import re
@@ -23,12 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from benches.faults.planted_cases import Act, Case, Grade, Probe, Score, all_cases, score
+from benches.harness.arguments import Argument, arguments
+from benches.harness.programs import BUSY, output, within
+from benches.harness.run import IOLAB
 
 from iolab.units import NS_PER_S
 
 PROBE = Path(__file__).parents[1] / "harness" / "planted_probe.py"
-IOLAB = (str(Path(sys.executable).with_name("iolab")),)
-HOG = (sys.executable, "-c", "while True: pass")
+ARGUMENTS = (
+    Argument("words", (), "parts of the names of cases; absent: all", several=True),
+    Argument("--probe", False, "let an independent reader look on"),
+    Argument("--json", None, "file for the scores", Path),
+)
 OF_THE_HOST = frozenset({"cpu-taken", "cpu-withheld", "kernel-stood-still", "wire-late", "cpu-shared"})
 """Marks that say what other work of the host did meanwhile."""
 TRIES = int(os.environ.get("PLANTED_TRIES", "3"))
@@ -42,11 +47,9 @@ NAMESPACES = Path("/run/netns")
 
 def main() -> None:
     """Run the cases and print their scores."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("words", nargs="*")
-    parser.add_argument("--probe", action="store_true")
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    asked = arguments(__doc__, *ARGUMENTS)
+    if os.geteuid():
+        raise SystemExit("planted.py needs root: it runs labs, and changes them while they run")
     scores: dict[str, Score] = {}
     for case in all_cases(asked.words):
         found = _until_calm(case, probing=asked.probe)
@@ -86,7 +89,7 @@ def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], lis
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{case.name}.yaml")
         path.write_text(case.experiment)
-        argv = [*IOLAB, "run", str(path)]
+        argv = [str(IOLAB), "run", str(path)]
         with Path(folder, "output").open("w+") as output:
             run = subprocess.Popen(argv, cwd=folder, stdout=output, stderr=subprocess.STDOUT, text=True)
             with _beside(case, run, probing=probing) as seen:
@@ -97,7 +100,7 @@ def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], lis
                     run.wait(60)
             output.seek(0)
             written = output.read()
-        argv = [*IOLAB, "show", "last", "--json"]
+        argv = [str(IOLAB), "show", "last", "--json"]
         shown = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
         return ([] if shown.returncode else json.loads(shown.stdout)["trials"]), seen, written
 
@@ -106,7 +109,7 @@ def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], lis
 def _beside(case: Case, run: subprocess.Popen[str], *, probing: bool) -> Iterator[list[tuple[str, bool]]]:
     """Do what a case does while it runs."""
     seen: list[tuple[str, bool]] = []
-    hogs = [subprocess.Popen(HOG) for _ in range(case.hogs)]
+    hogs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(case.hogs)]
     actor = threading.Thread(target=_act, args=(case, run, seen, probing))
     actor.start()
     try:
@@ -160,11 +163,11 @@ def _ports_of(case: Case) -> dict[str, set[str]]:
 
 def _port_reader(ref: str, words: set[str]) -> subprocess.Popen[str]:
     machine, _, port = ref.partition(".")
-    return _reader(port, *words, within=("ip", "netns", "exec", f"iolab-{machine}"))
+    return _reader(port, *words, netns=f"iolab-{machine}")
 
 
-def _reader(*words: str, within: Sequence[str] = ()) -> subprocess.Popen[str]:
-    argv = [*within, sys.executable, "-S", str(PROBE), *words]
+def _reader(*words: str, netns: str = "") -> subprocess.Popen[str]:
+    argv = within(netns, sys.executable, "-S", str(PROBE), *words)
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -216,9 +219,8 @@ def _judge(probe: Probe, counted: Mapping[str, Mapping[str, Any]]) -> tuple[str,
 
 
 def _do(act: Act, known: Mapping[str, int]) -> None:
-    prefix = ["ip", "netns", "exec", f"iolab-{act.machine}"] if act.machine else []
     words = [re.sub(r"\{(client|server)\}", lambda word: str(known[word[1]]), text) for text in act.argv]
-    subprocess.run([*prefix, *words], check=True, stdout=subprocess.DEVNULL)
+    output(*within(f"iolab-{act.machine}" if act.machine else "", *words))
 
 
 def _programs(run: int) -> dict[str, int]:
@@ -245,6 +247,4 @@ def _is_below(pid: int, top: int, parents: Mapping[int, int]) -> bool:
 
 
 if __name__ == "__main__":
-    if os.geteuid():
-        raise SystemExit("planted.py needs root: it runs labs, and changes them while they run")
     main()

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from benches.faults.storage_fault_labs import (
     in_guest,
     service,
 )
+from benches.harness.programs import output, shown
 
 MOVED_BYTES = 20 << 20
 """On the links of a lab: more than to log in and to fill the disk takes."""
@@ -86,12 +86,9 @@ def links_carry(more_than_bytes: int = MOVED_BYTES) -> bool:
         with contextlib.suppress(FileNotFoundError):  # it ended while it was looked at
             named |= {one.stat().st_ino: str(one) for one in (process / "root/run/netns").glob("iolab*")}
     script = 'for one; do nsenter --net="$one" cat /proc/net/dev; done'
-    shown = subprocess.run(
-        ["sh", "-c", script, "sh", *named.values()], capture_output=True, text=True, check=False
-    ).stdout
     lines = [
         line.split(":", 1)
-        for line in shown.splitlines()
+        for line in shown("sh", "-c", script, "sh", *named.values()).splitlines()
         if ":" in line and line.split(":")[0].strip() != "lo"
     ]
     counts = [words.split() for _, words in lines]
@@ -140,11 +137,9 @@ def cut_short() -> None:
 
 def detach() -> None:
     """Give the loop device back, which the kernel does once its last user has closed it."""
-    shown = subprocess.run(
-        ["losetup", "-n", "-O", "NAME,BACK-FILE"], capture_output=True, text=True, check=True
-    )
-    (line,) = (line for line in shown.stdout.splitlines() if f"iolab-{VOLUME}" in line)
-    subprocess.run(["losetup", "-d", line.split()[0]], check=True)
+    loops = output("losetup", "-n", "-O", "NAME,BACK-FILE").splitlines()
+    (line,) = (line for line in loops if f"iolab-{VOLUME}" in line)
+    output("losetup", "-d", line.split()[0])
 
 
 def change_data() -> None:
@@ -161,8 +156,7 @@ def change_data() -> None:
 def take_space() -> None:
     """Give the volume's blocks back to its file system, and take all that it has free, while fio stands."""
     send(signal.SIGSTOP, "fio", b"json+")()
-    punch = ["fallocate", "--punch-hole", "--offset", "0", "--length", str(32 << 20), str(FILE)]
-    subprocess.run(punch, check=True)
+    output("fallocate", "--punch-hole", "--offset", "0", "--length", str(32 << 20), str(FILE))
     with FILE.with_name("others").open("wb") as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(1 << 16))

@@ -32,11 +32,16 @@ from typing import Any
 
 from benches.faults.storage_fault_cases import CASES, IMPOSSIBLE, STORE_BYTES, Case
 from benches.faults.storage_fault_labs import VOLUME
-from tests.netns.runs import trials
+from benches.harness.arguments import Argument, arguments
+from benches.harness.programs import output, shown
+from benches.harness.run import IOLAB, trials
 from tests.netns.sshd import Network, SshHost
 
-IOLAB = Path(sys.executable).with_name("iolab")
-DEFAULT_TIMES = 5
+ARGUMENTS = (
+    Argument("times", 5, "trials of each case"),
+    Argument("at_once", 1, "cases that run side by side"),
+    Argument("words", (), "parts of the names of cases; absent: all", several=True),
+)
 PATIENCE_S = 400.0
 """For a guest to boot on a busy host, and for a run to end."""
 LOOK_AGAIN_S = 0.2
@@ -54,17 +59,14 @@ ERRORS_SHOWN = 1_500
 
 def main() -> None:
     """Run the cases side by side and print a row for each."""
-    words = sys.argv[1:]
-    if words[:1] == [ALONE]:
-        print(json.dumps(judged(next(case for case in CASES if case.name == words[1]), int(words[2]))))
+    if sys.argv[1:2] == [ALONE]:
+        print(json.dumps(judged(next(case for case in CASES if case.name == sys.argv[2]), int(sys.argv[3]))))
         return
-    times, at_once = (
-        int(words.pop(0)) if words and words[0].isdecimal() else one for one in (DEFAULT_TIMES, 1)
-    )
-    chosen = [case for case in CASES if not words or any(word in case.name for word in words)]
+    asked = arguments(__doc__, *ARGUMENTS)
+    chosen = [case for case in CASES if not asked.words or any(word in case.name for word in asked.words)]
     print(HEAD, flush=True)
-    with ThreadPoolExecutor(at_once) as pool:
-        good = list(pool.map(partial(alone, times=times), chosen))
+    with ThreadPoolExecutor(asked.at_once) as pool:
+        good = list(pool.map(partial(alone, times=asked.times), chosen))
     for name, why in IMPOSSIBLE.items():
         print(f"| - | {name} | 0 | - | - | cannot be: {why} | - |")
     print(f"{sum(good)} of {len(good)} cases as they should be")
@@ -221,13 +223,13 @@ def stored_in(case: Case, folder: Path) -> Iterator[None]:
     image = folder / "store"
     with image.open("wb") as blank:
         blank.truncate(STORE_BYTES)
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
-    subprocess.run(["mount", str(image), "/var/tmp"], check=True)
+    output("mkfs.ext4", "-q", "-m", "0", str(image))
+    output("mount", str(image), "/var/tmp")
     Path("/var/tmp").chmod(0o1777)
     try:
         yield
     finally:
-        subprocess.run(["umount", "--lazy", "/var/tmp"], check=True)
+        output("umount", "--lazy", "/var/tmp")
 
 
 @contextmanager
@@ -257,10 +259,9 @@ LEFT = (
 
 def state(folder: Path, host: SshHost | None) -> Counter[str]:
     """Return what a lab could leave behind: on this host, on the other one, and the programs of both."""
-    shown = subprocess.run(["sh", "-c", LEFT], capture_output=True, text=True, check=False).stdout
-    shown += host.inside(LEFT) if host is not None else ""
+    there = shown("sh", "-c", LEFT) + (host.inside(LEFT) if host is not None else "")
     journals = [str(path) for path in (folder / "state").rglob("journal*/*")]
-    return Counter([*shown.splitlines(), *journals, *programs()])
+    return Counter([*there.splitlines(), *journals, *programs()])
 
 
 def programs() -> Iterator[str]:

@@ -16,24 +16,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benches.faults.stream_cases import STREAM_LAB, UNDISTURBED, StreamFault
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import standing
+from benches.harness.programs import BUSY, output, within
 from benches.harness.truth_words import named
 
 from iolab.agent.client import Agent
 from iolab.errors import AgentError
-from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.measures import Stream
-from iolab.lab.compose import compose
-from iolab.lab.topology import make_topology
 from iolab.report.locale import EN
 from iolab.results.verdict import Limit
-from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.instrumented import measure_once
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, TrialFailed
+from iolab.trial.measurement import TrialFailed
 
-HOG = [sys.executable, "-c", "while True: pass"]
+ARGUMENTS = (Argument("rounds", 20, "streams of each kind"),)
 FOREIGN = (
     "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nend=time.monotonic()+20\n"
     "while time.monotonic()<end:\n for _ in range(10):\n  s.sendto(bytes(1400),('{address}',9))\n time.sleep(0.002)\n"
@@ -65,34 +63,20 @@ class Said:
     """Other work of the host had CPUs, which is not the fault."""
 
 
-class StreamLab:
-    """The lab of stream faults, standing. Use as a context manager."""
+@contextmanager
+def stream_lab(
+    agent: Agent, measure: str, duration: str = "3s", **parts: str
+) -> Iterator[tuple[Site, Stream]]:
+    """Build the lab of stream faults; leaving takes it down."""
+    text = STREAM_LAB.format(**{"a": "bridge", "shape": ""} | parts, measure=measure, duration=duration)
+    with standing(agent, text, Stream) as made:
+        yield made
 
-    def __init__(self, agent: Agent, measure: str, duration: str = "3s", **parts: str) -> None:
-        text = STREAM_LAB.format(**{"a": "bridge", "shape": ""} | parts, measure=measure, duration=duration)
-        experiment = parse(text, "stream-faults")
-        setup = Resolver(experiment).setup(next(iter(cells(experiment))))
-        found = setup.measures["it"]
-        assert isinstance(found, Stream)
-        self.measure, self._setup = found, setup
-        self._lab = StandingLab(Agents(agent), lambda _: None)
-        self.site = Site(agent=agent, lab=setup.lab, topology=make_topology(setup.lab))
 
-    def __enter__(self) -> "StreamLab":
-        self._lab.change_to(compose(self._setup.lab))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lab.take_down()
-
-    def run(self) -> Measured:
-        """Measure once, as a run does."""
-        return measure_once(self.site, self.measure)
-
-    def processes(self) -> dict[str, int]:
-        """Return the process ids of iperf3, by what the trial calls them."""
-        rows = self.site.agent.read_samples([], ("threads",)).threads()
-        return {row.process.partition("-")[0]: row.pid for row in rows if row.process}
+def processes(agent: Agent) -> dict[str, int]:
+    """Return the process ids of iperf3, by what the trial calls them."""
+    rows = agent.read_samples([], ("threads",)).threads()
+    return {row.process.partition("-")[0]: row.pid for row in rows if row.process}
 
 
 def conclude_stream(agent: Agent, fault: StreamFault) -> Said:
@@ -106,12 +90,12 @@ def conclude_stream(agent: Agent, fault: StreamFault) -> Said:
 
 def _once(agent: Agent, fault: StreamFault) -> Said:
     """Build the lab, inject the fault, measure, and return what was said."""
-    with StreamLab(agent, fault.measure, **fault.lab) as lab:
+    with stream_lab(agent, fault.measure, **fault.lab) as (site, measure):
         for machine, command in fault.commands:
             _inject(machine, command)
-        with _meanwhile(lab, fault):
+        with _meanwhile(site, fault):
             try:
-                measured = lab.run()
+                measured = measure_once(site, measure)
             except (TrialFailed, AgentError) as error:
                 return Said(right=False, wrong=False, text=str(error))
     verdict = measured.verdict
@@ -137,25 +121,25 @@ def _once(agent: Agent, fault: StreamFault) -> Said:
 def undisturbed(agent: Agent, rounds: int) -> list[str]:
     """Run short streams that nothing disturbs; return what marks them, one entry for each marked trial."""
     found = []
-    for measure, shape in UNDISTURBED:
-        with StreamLab(agent, measure, duration="1s", shape=shape) as lab:
+    for keys, shape in UNDISTURBED:
+        with stream_lab(agent, keys, duration="1s", shape=shape) as (site, measure):
             for _ in range(rounds):
-                measured = lab.run()
+                measured = measure_once(site, measure)
                 marks = [f"{one.code}: {EN.said.say(one)}" for one in measured.warnings if one.code in MARKS]
                 if marks:
-                    found.append(f"{measure}{shape}: {'; '.join(marks)}")
+                    found.append(f"{keys}{shape}: {'; '.join(marks)}")
     return found
 
 
 @contextmanager
-def _meanwhile(lab: StreamLab, fault: StreamFault) -> Iterator[None]:
+def _meanwhile(site: Site, fault: StreamFault) -> Iterator[None]:
     """Do what a fault does while the stream runs."""
-    children = [subprocess.Popen(HOG) for _ in range(fault.hogs)]
+    children = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(fault.hogs)]
     if fault.foreign:
-        target = next(one for one in lab.site.topology.segments[0].endpoints if one.machine == "far")
-        prefix = ["ip", "netns", "exec", "iolab-other", sys.executable, "-c"]
-        children.append(subprocess.Popen([*prefix, FOREIGN.format(address=target.address)]))
-    actor = threading.Thread(target=_act, args=(lab, fault))
+        target = next(one for one in site.topology.segments[0].endpoints if one.machine == "far")
+        argv = within("iolab-other", sys.executable, "-c", FOREIGN.format(address=target.address))
+        children.append(subprocess.Popen(argv))
+    actor = threading.Thread(target=_act, args=(site.agent, fault))
     actor.start()
     try:
         yield
@@ -166,12 +150,12 @@ def _meanwhile(lab: StreamLab, fault: StreamFault) -> Iterator[None]:
             child.wait()
 
 
-def _act(lab: StreamLab, fault: StreamFault) -> None:
+def _act(agent: Agent, fault: StreamFault) -> None:
     if not fault.at_1s:
         return
     # A fault is a disturbance in mid-stream, so it is timed: after the first second, in which TCP finds its rate.
     time.sleep(1)
-    known = lab.processes()
+    known = processes(agent)
     for commands in (fault.at_1s, fault.at_2s):
         for machine, command in commands:
             _inject(machine, re.sub("@(client|server)", lambda word: str(known[word[1]]), command))
@@ -180,16 +164,15 @@ def _act(lab: StreamLab, fault: StreamFault) -> None:
 
 
 def _inject(machine: str, command: str) -> None:
-    prefix = ["ip", "netns", "exec", f"iolab-{machine}"] if machine else []
     words = command.split()
     if words[:3] == ["sysctl", "-q", "-w"]:
         words = [*words[:3], " ".join(words[3:])]
-    subprocess.run([*prefix, *words], check=True, stdout=subprocess.DEVNULL)
+    output(*within(machine and f"iolab-{machine}", *words))
 
 
 def main() -> None:
     """Print what marks streams that nothing disturbs."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    rounds = arguments(__doc__, *ARGUMENTS).rounds
     with open_agent() as agent:
         found = undisturbed(agent, rounds)
     print(*found, sep="\n")

@@ -1,11 +1,12 @@
-"""Two programs in alternation on one store: A B B A in each block, so that a drift of the store favours neither.
+"""Variants in alternation, so that a drift of the host favours none; and how two programs compare on one store.
 
-A block gives the ratio of the two, and that of the first one to itself: the noise floor.
+Of two programs a block is A B B A. It gives the ratio of the two, and that of the first one to itself: the noise floor.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,19 @@ from iolab.analysis.estimates import ratio_of_pairs
 
 MOST_NOISE = 0.10
 """Where an interval is wider than this on either side, two programs may well differ and nothing shows it."""
+
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def alternated(variants: Mapping[K, Callable[[], T]], rounds: int) -> dict[K, list[T]]:
+    """Run every variant once in each round, in an order that turns round; return what each gave, round by round."""
+    found: dict[K, list[T]] = {name: [] for name in variants}
+    for number in range(rounds):
+        for name in variants if number % 2 else reversed([*variants]):
+            found[name].append(variants[name]())
+    return found
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,18 @@ median.
 
 import json
 import statistics
-import subprocess
-import sys
 
-from benches.harness.iperf3_server import serving
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import standing
+from benches.harness.pairs import alternated
+from benches.harness.programs import output, serving, within
 
-from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.measures import Stream
-from iolab.lab.compose import compose
-from iolab.lab.topology import make_topology
-from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.lab_access import Site
 from iolab.trial.streams.measure import conclude_stream, measure_stream
 
+ARGUMENTS = (Argument("rounds", 15, "pairs of streams"),)
 PORT = 6201
 LAB = """
 title: Against iperf3
@@ -34,12 +31,10 @@ measure:
 
 def plain_bps(address: str, seconds: int) -> float:
     """Return what iperf3, started by hand in the same namespaces, received [bit/s]."""
+    argv = ("iperf3", "--client", address, "--port", str(PORT), "--json", "--time", str(seconds))
     with serving("iolab-b", PORT):
-        client = ["ip", "netns", "exec", "iolab-a", "iperf3", "--client", address, "--port", str(PORT)]
-        done = subprocess.run(
-            [*client, "--json", "--time", str(seconds)], capture_output=True, check=True, text=True
-        )
-    return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
+        done = json.loads(output(*within("iolab-a", *argv)))
+    return float(done["end"]["sum_received"]["bits_per_second"])
 
 
 def iolab_bps(site: Site, measure: Stream) -> float:
@@ -49,29 +44,15 @@ def iolab_bps(site: Site, measure: Stream) -> float:
 
 def main() -> None:
     """Measure pairs in alternating order and print their ratios."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
-    experiment = parse(LAB, "bench")
-    setup = Resolver(experiment).setup(next(cells(experiment)))
-    topology = make_topology(setup.lab)
-    measure = setup.measures["tcp"]
-    assert isinstance(measure, Stream)
-    address = topology.endpoint("b", towards="a").address
+    rounds = arguments(__doc__, *ARGUMENTS).rounds
+    with open_agent() as agent, standing(agent, LAB, Stream) as (site, measure):
+        address = site.topology.endpoint("b", towards="a").address
+        variants = {"iolab": lambda: iolab_bps(site, measure), "plain": lambda: plain_bps(address, 2)}
+        rates = alternated(variants, rounds)
     ratios = []
-    with open_agent() as agent:
-        lab = StandingLab(Agents(agent), lambda _: None)
-        lab.change_to(compose(setup.lab))
-        site = Site(agent=agent, lab=setup.lab, topology=topology)
-        for number in range(rounds):
-            measures = {
-                "iolab": lambda: iolab_bps(site, measure),
-                "plain": lambda: plain_bps(address, 2),
-            }
-            order = ["iolab", "plain"] if number % 2 else ["plain", "iolab"]
-            rates = {name: measures[name]() for name in order}
-            ratios.append(rates["iolab"] / rates["plain"])
-            text = ", ".join(f"{name} {rate / 1e9:.3f} Gbit/s" for name, rate in sorted(rates.items()))
-            print(f"{text}, ratio {ratios[-1]:.4f}")
-        lab.take_down()
+    for ours, plain in zip(rates["iolab"], rates["plain"], strict=True):
+        ratios.append(ours / plain)
+        print(f"iolab {ours / 1e9:.3f} Gbit/s, plain {plain / 1e9:.3f} Gbit/s, ratio {ratios[-1]:.4f}")
     print(f"median ratio {statistics.median(ratios):.4f} over {rounds} pairs (bounds 0.98 to 1.02)")
 
 

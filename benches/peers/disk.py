@@ -11,22 +11,19 @@ its programs.
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import standing
 from benches.harness.pairs import Block, agreement
+from benches.harness.programs import output
 
-from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.measures import DiskMeasure
-from iolab.lab.compose import compose
-from iolab.lab.topology import NAME_PREFIX, make_topology
+from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
 from iolab.results.dimensions import Dimensions
-from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.disk.fio_jobs import RAMP_MS
 from iolab.trial.disk.measure import conclude_disk, measure_disk
 from iolab.trial.lab_access import Site
@@ -46,6 +43,10 @@ DISKS = {
     "fs": "{volume: plain, fs: ext4}",
     "steady": "{volume: plain, via: user, throttle: {operations: 4000}}",
 }
+ARGUMENTS = (
+    Argument("blocks", 10, "blocks of four runs"),
+    Argument("disk", "", "the disk, where it is not a bare one", allowed=("fs", "steady")),
+)
 ABOUT = Dimensions(part="read", block_bytes=4096, depth=32)
 
 
@@ -65,8 +66,8 @@ def plain_per_s(path: str, door: str | None) -> float:
         # As iolab does: QEMU's throttle lets a credit through first, which counts in no figure.
         *(() if door is None else (f"--ramp_time={RAMP_MS}ms",)),
     )  # fmt: skip
-    done = subprocess.run(words, capture_output=True, check=True, text=True)
-    return float(json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]["iops"])
+    said = output(*words)
+    return float(json.loads(said[said.index("{") :])["jobs"][0]["read"]["iops"])
 
 
 def iolab_per_s(site: Site, measure: DiskMeasure) -> tuple[float, float]:
@@ -79,37 +80,27 @@ def iolab_per_s(site: Site, measure: DiskMeasure) -> tuple[float, float]:
     return found.value, beside_s
 
 
-def main() -> int:
+def main() -> None:
     """Measure blocks and print their ratios."""
-    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    where = sys.argv[2] if len(sys.argv) > 2 else ""
-    experiment = parse(LAB.replace("DISK", DISKS[where]), "bench")
-    setup = Resolver(experiment).setup(next(cells(experiment)))
-    measure = setup.measures["it"]
-    assert isinstance(measure, DiskMeasure)
+    asked = arguments(__doc__, *ARGUMENTS)
     done: list[Block] = []
     beside: list[float] = []
-    with open_agent() as agent:
-        lab = StandingLab(Agents(agent), lambda _: None)
-        lab.change_to(compose(setup.lab))
-        site = Site(agent=agent, lab=setup.lab, topology=make_topology(setup.lab))
+    text = LAB.replace("DISK", DISKS[asked.disk])
+    with open_agent() as agent, standing(agent, text, DiskMeasure) as (site, measure):
         path = node_of("plain", NAME_PREFIX)
-        door = door_of("plain", NAME_PREFIX) if where == "steady" else None
-        if where == "fs":
+        door = door_of("plain", NAME_PREFIX) if asked.disk == "steady" else None
+        if asked.disk == "fs":
             path = f"{mount_of('plain', NAME_PREFIX)}/by-hand"
-            fill = ("dd", "if=/dev/urandom", f"of={path}", "bs=1M", "count=128", "conv=fsync", "status=none")
-            subprocess.run(fill, check=True)
-        for _ in range(blocks):
+            output("dd", "if=/dev/urandom", f"of={path}", "bs=1M", "count=128", "conv=fsync", "status=none")
+        for _ in range(asked.blocks):
             first = plain_per_s(path, door)
             ours, again = iolab_per_s(site, measure), iolab_per_s(site, measure)
             done.append(Block(first, ours[0], again[0], plain_per_s(path, door)))
             beside += [ours[1], again[1]]
             print(f"{done[-1]}: {done[-1].ratio:.4f}", flush=True)
-        lab.take_down()
     print(f"iolab by plain fio: {agreement(done)} (bounds 0.98 to 1.02)")
     print(f"beside the programs: median {statistics.median(beside):.3f} s per trial (bound 0.5 s)")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,13 +6,15 @@ it. Prints how many trials went well, and why others did not.
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.run import ran, trials
 from tests.unit.trial.disk.published import published
 
+ARGUMENTS = (Argument("folder", None, "where the run is kept"),)
 LAB = """
 title: Published job files
 lab:
@@ -33,18 +35,14 @@ def main(folder: Path) -> int:
         f"    n{number}: {{own.fio: {json.dumps({'job': one.text, 'replace': one.replace})}}}\n"
         for number, one in enumerate(files)
     ]
-    path = folder / "published.yaml"
-    path.write_text(LAB + "".join(levels))
-    subprocess.run(("iolab", "run", path.name), check=False, cwd=folder)
-    (lines,) = (folder / "runs").glob("*/trials.jsonl")
-    trials = [json.loads(line) for line in lines.read_text().splitlines()]
-    for one in trials:
+    found = trials(ran(LAB + "".join(levels), folder))
+    for one in found:
         print(files[int(one["cell"]["file"][1:])].repository, one["status"], one["reason"] or "")
-    well = sum(one["status"] == "ok" for one in trials)
+    well = sum(one["status"] == "ok" for one in found)
     print(f"{well} of {len(files)} published job files ran")
     return 0 if well >= 27 else 1
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as unnamed:
-        sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else unnamed)))
+        sys.exit(main(Path(arguments(__doc__, *ARGUMENTS).folder or unnamed)))

@@ -13,7 +13,6 @@ crates/disk/tests/programs.rs holds it to its definition.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,12 +20,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from benches.harness.arguments import Argument, arguments
 from benches.harness.pairs import Block, agreement
+from benches.harness.programs import output
 
 from iolab.trial.disk.figures import BY_OPERATIONS, DiskFigure
 from iolab.trial.disk.own import own_figures, parse_own
 from iolab.trial.disk.programs import parse_bonnie, parse_hdparm
 
+ARGUMENTS = (
+    Argument("program", "hdparm", "what is compared", allowed=("hdparm", "bonnie++", "bonnie++-files")),
+    Argument("blocks", 5, "blocks of four runs"),
+    Argument("slowed", 1.0, "by how much our figures are made worse"),
+)
 AGENT = Path(sys.executable).with_name("iolab-agent")
 MEMORY = Path("/dev/shm")
 MIB = 1 << 20
@@ -51,39 +57,28 @@ Rates = Mapping[str, float]
 def disk(folder: Path) -> Iterator[str]:
     """Give a loop device on a file in memory, every block of which was written."""
     file = folder / "disk"
-    fill = ["head", "-c", str(DISK_BYTES), "/dev/urandom"]
-    with file.open("wb") as out:
-        subprocess.run(fill, stdout=out, check=True)
-    argv = ["losetup", "--find", "--show", "--direct-io=on", str(file)]
-    node = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    output("dd", "if=/dev/urandom", f"of={file}", "bs=1M", f"count={DISK_BYTES // MIB}", "status=none")
+    node = output("losetup", "--find", "--show", "--direct-io=on", str(file)).strip()
     try:
         yield node
     finally:
-        subprocess.run(["losetup", "--detach", node], check=True)
+        output("losetup", "--detach", node)
         file.unlink()
 
 
 @contextmanager
 def mounted(node: str, folder: Path) -> Iterator[Path]:
     """Give a folder on an ext4 that is made whole at once."""
-    made = [
-        "mkfs.ext4",
-        "-q",
-        "-F",
-        "-E",
-        "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-        "-N",
-        str(SMALL_FILES + 1024),
-    ]
-    subprocess.run([*made, node], check=True)
+    whole = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
+    output("mkfs.ext4", "-q", "-F", "-E", whole, "-N", str(SMALL_FILES + 1024), node)
     place = folder / "mnt"
     place.mkdir()
-    subprocess.run(["mount", node, str(place)], check=True)
+    output("mount", node, str(place))
     place.chmod(0o700)
     try:
         yield place
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        output("umount", str(place))
 
 
 @contextmanager
@@ -116,8 +111,7 @@ def limited(node: str | None = None) -> Iterator[Groups]:
 def ran(argv: list[str], groups: Groups = (), request: str = "") -> str:
     """Run a program to its end, in these cgroups; return what it printed."""
     join = " && ".join([*(f"echo $$ >{group}/cgroup.procs" for group in groups), 'exec "$0" "$@"'])
-    joined = ["sh", "-c", join, *argv]
-    return subprocess.run(joined, input=request, capture_output=True, text=True, check=True).stdout
+    return output("sh", "-c", join, *argv, text=request)
 
 
 def rates(figures: tuple[DiskFigure, ...]) -> Rates:
@@ -182,9 +176,8 @@ def bonnie(
 
 def main() -> int:
     """Compare one program with its original."""
-    name = sys.argv[1] if len(sys.argv) > 1 else "hdparm"
-    blocks = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    slowed = float(sys.argv[3]) if len(sys.argv) > 3 else 1.0
+    asked = arguments(__doc__, *ARGUMENTS)
+    name = asked.program
     with ExitStack() as stack:
         parent = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY)))
         node = stack.enter_context(disk(parent))
@@ -198,7 +191,10 @@ def main() -> int:
                 place, groups, LEAST_BYTES if small else FILE_BYTES, SMALL_FILES if small else 0
             )
         agrees = compared(
-            name, blocks, original, lambda: {phase: rate / slowed for phase, rate in ours().items()}
+            name,
+            asked.blocks,
+            original,
+            lambda: {phase: rate / asked.slowed for phase, rate in ours().items()},
         )
     print("all phases agree" if agrees else "not all phases agree")
     return 0 if agrees else 1

@@ -18,11 +18,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benches.harness.wire_path import APART, DELAY, FAR, NEAR, verdict, wired
+from benches.harness.arguments import Argument, arguments
+from benches.harness.pairs import alternated
+from benches.harness.programs import output
+from benches.harness.table import verdict
+from benches.harness.wire_path import APART, DELAY, FAR, NEAR, wired
 
 from iolab.agent.client import Agent
 from iolab.run.hosts.host_agent import open_agent
 
+ARGUMENTS = (Argument("rounds", 3, "floods of each"),)
 LEAST_RATIO = 10.0
 SECONDS, WAIT_S = 3, 1.0
 """How long frames are counted, and how long they flow before that: trafgen needs a moment to begin."""
@@ -66,8 +71,7 @@ class End(NamedTuple):
 
 def inside(enter: str, *argv: str) -> str:
     """Run a program in a network namespace; return what it printed."""
-    done = subprocess.run(["nsenter", enter, *argv], capture_output=True, text=True, check=True)
-    return done.stdout
+    return output("nsenter", enter, *argv)
 
 
 def end_of(enter: str) -> End:
@@ -90,19 +94,7 @@ def flooded(near: End, far: End) -> float:
         addresses = f"eth(da={far.mac}, sa={near.mac}), ipv4(saddr={near.address}, daddr={far.address})"
         frame.write(f"{{ {addresses}, udp(sport=9, dport=9), fill(0x41, 22) }}\n")
         frame.flush()
-        words = [
-            "taskset",
-            "-c",
-            "0",
-            "trafgen",
-            "--dev",
-            near.interface,
-            "--conf",
-            frame.name,
-            "--cpus",
-            "1",
-            "-q",
-        ]
+        words = f"taskset -c 0 trafgen --dev {near.interface} --conf {frame.name} --cpus 1 -q".split()
         argv = ["nsenter", near.enter, "timeout", str(SECONDS + 2), *words]
         with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
             time.sleep(WAIT_S)
@@ -142,18 +134,21 @@ def rattan() -> Iterator[tuple[End, End]]:
             yield left, right
 
 
+def theirs() -> float:
+    """Return what rattan carries."""
+    with rattan() as (left, right):
+        # It gives a frame on with the address of the far end, and takes those for its own.
+        gateway = inside(left.enter, "ip", "-j", "neigh", "show")
+        known = next((one["lladdr"] for one in json.loads(gateway) if "lladdr" in one), right.mac)
+        return flooded(left, right._replace(mac=known))
+
+
 def main() -> None:
     """Print both figures and their ratio; exit with 1 where the bound was missed."""
-    ours, theirs = [], []
+    rounds = arguments(__doc__, *ARGUMENTS).rounds
     with open_agent() as agent:
-        for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 3):
-            ours.append(wire(agent))
-            with rattan() as (left, right):
-                # It gives a frame on with the address of the far end, and takes those for its own.
-                gateway = inside(left.enter, "ip", "-j", "neigh", "show")
-                known = next((one["lladdr"] for one in json.loads(gateway) if "lladdr" in one), right.mac)
-                theirs.append(flooded(left, right._replace(mac=known)))
-    mine, other = statistics.median(ours), statistics.median(theirs)
+        found = alternated({"rattan": theirs, "iolab": lambda: wire(agent)}, rounds)
+    mine, other = statistics.median(found["iolab"]), statistics.median(found["rattan"])
     said = f"{mine / 1e6:.3f} and {other / 1e6:.3f} Mpps: {mine / other:.1f} times (least {LEAST_RATIO:.0f})"
     sys.exit(not verdict("beside rattan", said, held=mine >= LEAST_RATIO * other))
 

@@ -5,18 +5,19 @@ are sent by iolab and by tcpreplay over a pair; a capture where they arrive has 
 quantiles of the errors of distances, and of when frames came, from the first one on.
 """
 
-import json
 import random
 import statistics
 import struct
-import subprocess
-import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.run import ran, trials
+
 from iolab.experiment.model.recordings import read_capture
 
+ARGUMENTS = (Argument("seconds", 3, "length of the capture"),)
 MEAN_S = 200e-6
 LAB = """
 title: Replay
@@ -60,18 +61,14 @@ def quantiles(values: list[int]) -> str:
 
 def main() -> None:
     """Print the errors of both."""
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    seconds = arguments(__doc__, *ARGUMENTS).seconds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         times = make_trace(folder / "trace.pcap", seconds)
         text = LAB.replace("SECONDS", str(seconds)).replace("FILE", str(folder / "trace.pcap"))
-        (folder / "bench.yaml").write_text(text)
-        iolab = Path(sys.executable).with_name("iolab")
-        command = [str(iolab), "run", str(folder / "bench.yaml"), "--output", str(folder / "runs")]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        lines = next(folder.glob("runs/*/trials.jsonl")).read_text().splitlines()
-        names = {trial["key"]: trial["measure"] for trial in map(json.loads, lines)}
-        for path in sorted(folder.glob("runs/*/samples/*.pcapng")):
+        run = ran(text, folder)
+        names = {trial["key"]: trial["measure"] for trial in trials(run)}
+        for path in sorted(run.glob("samples/*.pcapng")):
             of = names[path.name.split(".")[0]]
             seen = [frame.time_ns for frame in read_capture(whole(path.read_bytes()))]
             if len(seen) != len(times):

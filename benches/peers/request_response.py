@@ -10,14 +10,16 @@ Datagrams are compared with those of qperf, whose client has a connected socket 
 clients, as netperf's and ours. It tells its mean, half a round trip, so means are compared there.
 """
 
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.run import figure, ran, trials
+
+ARGUMENTS = (Argument("blocks", 12, "blocks of the experiment"),)
 OFF_RATIO = 0.02
 LAB = r"""
 title: Against sockperf and fping
@@ -66,21 +68,6 @@ ROUND_TRIP_NS = {"sockperf_tcp": 1e3, "qperf_udp": 2.0, "fping": 1e6, "irtt": 1.
 """What one of the other's figure is as a round trip [ns]."""
 
 
-def measured(blocks: int) -> list[dict[str, Any]]:
-    """Return the records of one run."""
-    with tempfile.TemporaryDirectory() as folder:
-        file, runs = Path(folder) / "bench.yaml", Path(folder) / "runs"
-        file.write_text(f"{LAB}blocks: {blocks}\n")
-        iolab = Path(sys.executable).with_name("iolab")
-        subprocess.run([iolab, "run", file, "--output", runs], check=True, stdout=sys.stderr)
-        return [json.loads(line) for line in next(runs.glob("*/trials.jsonl")).read_text().splitlines()]
-
-
-def figure(record: dict[str, Any], name: str) -> float:
-    """Return one figure of a record."""
-    return float(next(one["value"] for one in record["metrics"] if one["name"] == name))
-
-
 def round_trip_ns(record: dict[str, Any], measure: str) -> float:
     """Return what stands beside the other's figure: a mean for datagrams, else a median [ns]."""
     if measure == "own_udp":
@@ -90,7 +77,9 @@ def round_trip_ns(record: dict[str, Any], measure: str) -> float:
 
 def main() -> None:
     """Print the ratios; exit 1 where one is off."""
-    records = measured(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    blocks_asked = arguments(__doc__, *ARGUMENTS).blocks
+    with tempfile.TemporaryDirectory() as folder:
+        records = trials(ran(f"{LAB}blocks: {blocks_asked}\n", Path(folder)))
     by = {(one["measure"], one["block"]): one for one in records}
     blocks = sorted({block for _, block in by})
     wrong = False

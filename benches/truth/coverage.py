@@ -5,28 +5,31 @@ and number of blocks take some minutes each on one CPU. No network and no clock.
 docs/method/statistics.md.
 """
 
-import sys
-
 import numpy as np
+from benches.harness.arguments import Argument, arguments
+from benches.harness.table import Table
 
 from iolab.analysis.simulated import CELLS, NOISES, experiments, means, ratios
 
 BLOCKS = (3, 5, 10, 30)
+ARGUMENTS = (
+    Argument("sets", 10_000, "data sets of each noise and number of blocks"),
+    Argument("experiments", None, "A/A experiments of each; absent: as many", int),
+    Argument("noise", None, "the only noise", allowed=tuple(NOISES)),
+    Argument("blocks", None, "the only number of blocks", int),
+)
 SEED = 20110903
 
 
 def main() -> None:
     """Print the table."""
-    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    whole = int(sys.argv[2]) if len(sys.argv) > 2 else sets
+    asked = arguments(__doc__, *ARGUMENTS)
+    sets, whole = asked.sets, asked.sets if asked.experiments is None else asked.experiments
     print(f"{sets} data sets of two cells, {whole} experiments of {CELLS} cells; all figures in %")
-    print(
-        "| noise | n | mean | level | ratio | effects | false ratio | false effect | false finding | contradictions |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    noises = [noise for noise in NOISES if noise in (sys.argv[3:4] or NOISES)]
-    for noise in noises:
-        for blocks in map(int, sys.argv[4:5] or BLOCKS):
+    falsities = ("false ratio", "false effect", "false finding", "contradictions")
+    table = Table("<noise", "n", "mean", "level", "ratio", "effects", *falsities)
+    for noise in [asked.noise] if asked.noise else NOISES:
+        for blocks in [asked.blocks] if asked.blocks else BLOCKS:
             random = np.random.default_rng(SEED)
             one, ratio = means(noise, blocks, sets, random), ratios(noise, blocks, sets, random)
             many = experiments(noise, blocks, whole, random)
@@ -34,8 +37,7 @@ def main() -> None:
                 one.of_mean, one.of_level, ratio, many.effects_hold, many.ratios_false, many.effects_false,
                 many.findings_false, many.contradictions,
             )  # fmt: skip
-            written = " | ".join("-" if np.isnan(share) else f"{100 * share:.1f}" for share in shares)
-            print(f"| {noise} | {blocks} | {written} |", flush=True)
+            table.row(noise, blocks, *("-" if np.isnan(share) else f"{100 * share:.1f}" for share in shares))
 
 
 if __name__ == "__main__":

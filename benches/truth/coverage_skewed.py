@@ -4,10 +4,11 @@ Usage: python -m benches.truth.coverage_skewed [SETS [BLOCKS ...]]; 20 000 data 
 scipy's, of a tenth of the sets. No network and no clock. The figures are those of docs/method/statistics.md.
 """
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
+from benches.harness.arguments import Argument, arguments
+from benches.harness.table import Table
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -16,7 +17,10 @@ from iolab.analysis.intervals import log_interval
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
-BLOCKS = (5, 10, 30)
+ARGUMENTS = (
+    Argument("sets", 20_000, "data sets"),
+    Argument("blocks", (5, 10, 30), "blocks of a set", int, several=True),
+)
 SEED = 20110903
 RESAMPLES = 999
 
@@ -97,20 +101,14 @@ def held(draw: Draw, truth: float, blocks: int, sets: int) -> tuple[list[float],
 
 def main() -> None:
     """Print the table."""
-    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    blocks = tuple(map(int, sys.argv[2:])) or BLOCKS
-    print(
-        f"{sets} data sets of one cell; share of 95 % intervals that hold the mean [%]; last: t of logs, the median"
-    )
-    print(f"| trials | n | {' | '.join(METHODS)} | median |")
-    print("|" + "---|" * (len(METHODS) + 3))
+    asked = arguments(__doc__, *ARGUMENTS)
+    shown = "share of 95 % intervals that hold the mean [%]; last: t of logs, the median"
+    print(f"{asked.sets} data sets of one cell; {shown}")
+    table = Table("<trials               ", "n", *METHODS, "median", least=5)
     for name, (draw, truth) in TRIALS.items():
-        for n in blocks:
-            shares, of_median = held(draw, truth, n, sets)
-            print(
-                f"| {name} | {n} | {' | '.join(f'{100 * share:.1f}' for share in (*shares, of_median))} |",
-                flush=True,
-            )
+        for n in asked.blocks:
+            shares, of_median = held(draw, truth, n, asked.sets)
+            table.row(name, n, *(f"{100 * share:.1f}" for share in (*shares, of_median)))
 
 
 if __name__ == "__main__":

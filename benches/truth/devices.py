@@ -9,12 +9,11 @@ Loss: each frame by chance, against the 99 % interval of as many chances. Delay:
 median of the same device without a rule, and the median itself.
 """
 
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from math import sqrt
 
-from benches.harness.standing_lab import THROUGH, load_bench
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import THROUGH, load_bench
 
 from iolab.agent.client import Agent
 from iolab.messages.drop_reasons import ByRule
@@ -65,12 +64,12 @@ def strategies(rate_fps: int) -> Mapping[str, Strategy]:
     return {"bisect": Bisect(goal, searches=1), "mlr": Mlr(goal=goal), "fast": Fast(goal)}
 
 
-def capacities(agent: Agent, cpus: int) -> Iterator[str]:
+def capacities(agent: Agent) -> Iterator[str]:
     """Yield what each search finds of each bucket."""
     for rate_fps in RATES_FPS:
         device = experiment(f"{{rate: {rate_fps}pps, burst: {burst_frames(rate_fps)}}}")
         for name, strategy in strategies(rate_fps).items():
-            with load_bench(agent, device, cpus) as bench:
+            with load_bench(agent, device) as bench:
                 records, found = search(bench, strategy)
             robust_fps = found.robust_fps or 0.0
             error = robust_fps / (rate_fps / (1 - LOSS_RATIO)) - 1
@@ -82,9 +81,9 @@ def capacities(agent: Agent, cpus: int) -> Iterator[str]:
             )
 
 
-def losses(agent: Agent, cpus: int) -> Iterator[str]:
+def losses(agent: Agent) -> Iterator[str]:
     """Yield what is measured of a device that loses frames by chance."""
-    with load_bench(agent, experiment(f"{{loss: {LOST_RATIO}, seed: 7}}"), cpus) as bench:
+    with load_bench(agent, experiment(f"{{loss: {LOST_RATIO}, seed: 7}}")) as bench:
         record = run(bench, LOSING_FPS, LOST_OF_FRAMES / LOSING_FPS)
     sheet = record.balances[0]
     ruled = sum(drop.frames for drop in sheet.drops if drop.reason == ByRule())
@@ -98,20 +97,20 @@ def losses(agent: Agent, cpus: int) -> Iterator[str]:
     )
 
 
-def delays(agent: Agent, cpus: int) -> Iterator[str]:
+def delays(agent: Agent) -> Iterator[str]:
     """Yield the medians of devices that hold frames, and of one that does not."""
-    own_ns = median_ns(agent, "{delay: 1ns}", cpus)
+    own_ns = median_ns(agent, "{delay: 1ns}")
     yield f"the forwarder itself: median {own_ns / 1e3:.1f} us"
     for text, delay_ns in DELAYS.items():
-        seen_ns = median_ns(agent, f"{{delay: {text}}}", cpus)
+        seen_ns = median_ns(agent, f"{{delay: {text}}}")
         error_us, added_us = (seen_ns - delay_ns) / 1e3, (seen_ns - own_ns - delay_ns) / 1e3
         beyond = f"{error_us:+.1f} us, less the forwarder's own {added_us:+.1f} us"
         yield f"delay of {text}: median {seen_ns / 1e3:.1f} us: {beyond}"
 
 
-def median_ns(agent: Agent, device: str, cpus: int) -> float:
+def median_ns(agent: Agent, device: str) -> float:
     """Return the median latency through a device [ns]."""
-    with load_bench(agent, experiment(device), cpus) as bench:
+    with load_bench(agent, experiment(device)) as bench:
         run(bench, DELAYED_FPS, 2.0)
         histogram = bench.answers[-1]["receivers"][0]["latency_ns"]
     left = histogram["count"] / 2
@@ -128,14 +127,17 @@ def run(bench: LoadBench, fps: float, seconds: float) -> LoadRecord:
 
 
 PARTS = {"capacity": capacities, "loss": losses, "delay": delays}
+ARGUMENTS = (
+    Argument("what", tuple(PARTS), "what is known of the devices", allowed=tuple(PARTS), several=True),
+)
 
 
 def main() -> None:
     """Print a line for each device and way of finding it."""
-    wanted, cpus = sys.argv[1:] or list(PARTS), os.cpu_count() or 1
+    wanted = arguments(__doc__, *ARGUMENTS).what
     with open_agent() as agent:
         for name in wanted:
-            for line in PARTS[name](agent, cpus):
+            for line in PARTS[name](agent):
                 print(line, flush=True)
 
 

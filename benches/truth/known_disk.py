@@ -12,17 +12,20 @@ import statistics
 import sys
 from dataclasses import dataclass
 
-from iolab.experiment import Resolver, cells, parse
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import standing
+
 from iolab.experiment.model.measures import DiskMeasure
-from iolab.lab.compose import compose
-from iolab.lab.topology import make_topology
 from iolab.results.dimensions import Dimensions
-from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.disk.measure import conclude_disk, measure_disk
 from iolab.trial.lab_access import Site
 
+ARGUMENTS = (
+    Argument("rounds", 3, "trials of each disk"),
+    Argument("seconds", 15, "length of a trial"),
+    Argument("machine", "host", "what has the disk", allowed=("host", "guest")),
+)
 BOUND_PERCENT = 2.0
 MIB = 1 << 20
 
@@ -67,15 +70,8 @@ CASES = tuple(
 )
 
 
-def measured(case: Case, lab: StandingLab, agents: Agents, text: str, rounds: int) -> list[float]:
+def measured(case: Case, site: Site, measure: DiskMeasure, rounds: int) -> list[float]:
     """Return by how much the figure of each calm round differs from the disk's speed [%]; print all with verdicts."""
-    experiment = parse(text, "bench")
-    setup = Resolver(experiment).setup(next(cells(experiment)))
-    measure = setup.measures["it"]
-    assert isinstance(measure, DiskMeasure)
-    lab.change_to(compose(setup.lab))
-    kernels = {kernel: agents.of(kernel) for kernel in agents}
-    site = Site(agent=agents.here, lab=setup.lab, topology=make_topology(setup.lab), agents=kernels)
     errors = []
     for _ in range(rounds):
         done = conclude_disk(measure_disk(site, measure), {})
@@ -94,21 +90,16 @@ def measured(case: Case, lab: StandingLab, agents: Agents, text: str, rounds: in
 
 def main() -> int:
     """Measure every disk and print the median error of each."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
-    where = sys.argv[3] if len(sys.argv) > 3 else "host"
-    worst = 0.0
+    asked, worst = arguments(__doc__, *ARGUMENTS), 0.0
     with open_agent() as agent:
-        agents = Agents(agent)
-        lab = StandingLab(agents, lambda _: None)
         for case in CASES:
-            text = case.lab(seconds, MACHINES[where])
-            calm = measured(case, lab, agents, text, rounds)
+            text = case.lab(asked.seconds, MACHINES[asked.machine])
+            with standing(agent, text, DiskMeasure) as (site, measure):
+                calm = measured(case, site, measure, asked.rounds)
             error = statistics.median(calm) if calm else math.inf
             worst = max(worst, abs(error))
-            over = f"{len(calm)} of {rounds} rounds (bound {BOUND_PERCENT:.0f} %)"
+            over = f"{len(calm)} of {asked.rounds} rounds (bound {BOUND_PERCENT:.0f} %)"
             print(f"{case.limit}, {case.access}: median {error:+.2f} % over {over}", flush=True)
-        lab.take_down()
     return int(worst > BOUND_PERCENT)
 
 

@@ -7,15 +7,19 @@ open, and the share that closes; exit status 1 below 99 %.
 """
 
 import collections
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.netns.runs import trials
+from benches.harness.arguments import Argument, arguments
+from benches.harness.run import ran, trials
 
-IOLAB = Path(sys.executable).with_name("iolab")
+ARGUMENTS = (
+    Argument("protocol", "local", "how the disk is reached", allowed=("local", "iscsi", "nvme")),
+    Argument("blocks", 25, "blocks of each experiment"),
+    Argument("seed", 1, "of the order"),
+)
 BOUND = 0.99
 SHORT = "{each: 200ms, blocks: [4K, 64K], depths: [1, 8], access: [read, write, mixed]}"
 FIO = f"""
@@ -81,19 +85,11 @@ def layers_of(trial: dict[str, Any]) -> str:
 
 def main() -> int:
     """Run, count and print."""
-    kind = sys.argv[1] if len(sys.argv) > 1 else "local"
-    blocks, seed = (sys.argv[2:] + ["25", "1"][len(sys.argv[2:]) :])[:2]
+    asked = arguments(__doc__, *ARGUMENTS)
     every: list[dict[str, Any]] = []
-    for text in experiments(kind):
+    for text in experiments(asked.protocol):
         with tempfile.TemporaryDirectory() as parent:
-            file = Path(parent) / "ledger.yaml"
-            file.write_text(f"{text}blocks: {blocks}\nseed: {seed}\n")
-            argv = [str(IOLAB), "run", str(file), "-o", parent]
-            ran = subprocess.run(argv, check=False, capture_output=True, text=True)
-            found = list(Path(parent).glob("*/trials.jsonl"))
-            if not found:
-                sys.exit(ran.stdout + ran.stderr)
-            every += trials(found[0].parent)
+            every += trials(ran(f"{text}blocks: {asked.blocks}\nseed: {asked.seed}\n", Path(parent)))
     done = [one for one in every if one["status"] == "ok"]
     for failed in (one for one in every if one["status"] != "ok"):
         print(f"{failed['measure']}: {failed['status']}: {failed.get('reason')}")
@@ -104,7 +100,9 @@ def main() -> int:
     for one in opened:
         print(f"{one['measure']}: {'; '.join(open_steps(one))}")
     share = 1 - len(opened) / len(done) if done else 0.0
-    print(f"{kind}: {len(done) - len(opened)} of {len(done)} ledgers close, {share:.1%} (bound {BOUND:.0%})")
+    print(
+        f"{asked.protocol}: {len(done) - len(opened)} of {len(done)} ledgers close, {share:.1%} (bound {BOUND:.0%})"
+    )
     return 0 if share >= BOUND else 1
 
 

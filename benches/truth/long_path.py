@@ -6,12 +6,14 @@ the kernel's own (TCP_INFO); the line is reached by what arrives in the last sec
 carry.
 """
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from benches.harness.arguments import arguments
+from benches.harness.run import ran
+from benches.harness.table import Table
 
 from iolab.results.trial import Status
 from iolab.store.read import load_run
@@ -60,31 +62,33 @@ def last_second_bps(folder: Path, record: TrialRecord) -> float:
 
 def main() -> None:
     """Print a line for each trial; exit with 1 when a bound was missed."""
+    arguments(__doc__)
     held = True
     with tempfile.TemporaryDirectory() as there:
-        path = Path(there) / "long.yaml"
-        path.write_text(TEXT)
-        iolab = Path(sys.executable).with_name("iolab")
-        done = subprocess.run([iolab, "run", path], cwd=there, capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.exit(done.stdout + done.stderr)
-        folder = Path(there) / done.stdout.splitlines()[-1]
-        heads = f"{'in flight':>10} {'RTT':>10} {'rate':>12} {'of window/RTT':>14} {'last s':>7}"
-        print(f"{'MTU':>5} {'window':>6} {heads}")
+        folder = ran(TEXT, Path(there))
+        heads = (
+            "MTU",
+            "window",
+            "in flight [MB]",
+            "RTT [ms]",
+            "rate [Mb/s]",
+            "of window/RTT",
+            "last s",
+            "<held",
+        )
+        table = Table(*heads, least=6)
         for record in load_run(folder).trials:
             assert record.result.status is Status.OK, record.result.reason
-            metrics = {
-                metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole
-            }
+            found = {one.name: one.value for one in record.result.metrics if one.dimensions.whole}
             mtu, window = (str(record.cell[name]) for name in ("links.path.mtu", "tcp.window"))
-            expected = metrics["in_flight_bytes"] * 8 * NS_PER_S / metrics["rtt_mean_ns"]
-            followed = metrics["received_bps"] / expected
+            expected = found["in_flight_bytes"] * 8 * NS_PER_S / found["rtt_mean_ns"]
+            followed = found["received_bps"] / expected
             reached = last_second_bps(folder, record) / LINE_BPS
             good = abs(followed - 1) <= MOST_OFF and (window != "256M" or reached >= LEAST_OF_LINE[mtu])
             held &= good
-            seen = f"{metrics['in_flight_bytes'] / 1e6:7.2f} MB {metrics['rtt_mean_ns'] / 1e6:7.2f} ms"
-            rates = f"{metrics['received_bps'] / 1e6:7.1f} Mb/s {followed:14.3f} {reached:7.3f}"
-            print(f"{mtu:>5} {window:>6} {seen} {rates} {'' if good else 'MISSED'}", flush=True)
+            units = (found["in_flight_bytes"] / 1e6, found["rtt_mean_ns"] / 1e6)
+            seen = [f"{one:.2f}" for one in units] + [f"{found['received_bps'] / 1e6:.1f}"]
+            table.row(mtu, window, *seen, f"{followed:.3f}", f"{reached:.3f}", "" if good else "MISSED")
     sys.exit(not held)
 
 

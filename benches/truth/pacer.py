@@ -2,7 +2,7 @@
 
 Usage: python -m benches.truth.pacer [SECTION ...] with sections `even` and `classes`; both take about two minutes.
 Needs root, iperf3, sch_htb and two CPUs. One TCP stream of full frames goes through the shaper; judged by the kernel's
-stamps (stamps.py) on the device behind it, taken when that has the frame, the first second left out.
+stamps (ring.py) on the device behind it, taken when that has the frame, the first second left out.
 
 A pacer is judged in the stretches between the stalls that its thread logged (stretches.py), and shown with all.
 Without a burst it loses nothing of its rate, and catches up at 5/4 of it: sigma is that of 5/4 of the rate. With a
@@ -13,23 +13,24 @@ must be judged. Trains are those of all frames. Frames are 1518 B with FCS; htb 
 """
 
 import json
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import standing
+from benches.harness.programs import address_of, output, serving, within
+from benches.harness.ring import Ring
 from benches.truth.stretches import SAME_NS, US, Stall, judged, sigma, stretches
 
 from iolab.agent.client import Agent
-from iolab.experiment import Resolver, cells, parse
-from iolab.lab.compose import compose
-from iolab.run.agents import Agents
+from iolab.experiment.model.measures import Stream
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.lab_access import Site
 from iolab.units import NS_PER_S
 
 TEXT = """
@@ -70,66 +71,27 @@ class Log:
         return len(long) * NS_PER_S / span_ns if span_ns else 0.0
 
 
-@contextmanager
-def standing(agent: Agent, shape: str) -> Iterator[None]:
+def shaped(agent: Agent, shape: str) -> AbstractContextManager[tuple[Site, Stream]]:
     """Build the lab with a shape."""
-    experiment = parse(TEXT.replace("SHAPE", shape), "bench")
-    lab = StandingLab(Agents(agent), lambda _: None)
-    try:
-        lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
-        yield
-    finally:
-        lab.take_down()
-
-
-def inside(machine: str, *argv: str) -> subprocess.Popen[str]:
-    """Start a program in a machine's namespace."""
-    command = ["ip", "netns", "exec", f"iolab-{machine}", *argv]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def address() -> str:
-    """Return the far end's address."""
-    shown = subprocess.run(
-        ["ip", "-n", "iolab-far", "-j", "-4", "addr", "show", "eth0"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return str(json.loads(shown.stdout)[0]["addr_info"][0]["local"])
+    return standing(agent, TEXT.replace("SHAPE", shape), Stream)
 
 
 def received_bps(senders: Sequence[str], seconds: int, omit: int) -> list[float]:
     """Send from machines at once; return the payload that arrived of each."""
-    servers = [
-        inside("far", "iperf3", "-s", "-1", "-p", str(port), "--forceflush") for port in PORTS[: len(senders)]
-    ]
-    for server in servers:
-        assert server.stdout is not None
-        while "listening" not in server.stdout.readline():
-            pass
-    to = address()
-    clients = [
-        inside(name, "iperf3", "-c", to, "-p", str(port), "-t", str(seconds), "-O", str(omit), "-J")
-        for name, port in zip(senders, PORTS, strict=False)
-    ]
-    told = [json.loads(client.communicate()[0]) for client in clients]
-    for server in servers:
-        server.communicate()
+    words = ("-t", str(seconds), "-O", str(omit), "-J")
+    with ExitStack() as servers, ThreadPoolExecutor() as pool:
+        to, clients = address_of("iolab-far", "eth0"), []
+        for name, port in zip(senders, PORTS, strict=False):
+            servers.enter_context(serving("iolab-far", port))
+            clients.append(within(f"iolab-{name}", "iperf3", "-c", to, "-p", str(port), *words))
+        told = [json.loads(said) for said in pool.map(lambda argv: output(*argv), clients)]
     return [one["end"]["sum_received"]["bits_per_second"] for one in told]
 
 
 def even(agent: Agent, shape: str) -> tuple[list[int], Log]:
     """Send a stream through a shaper; return when frames came behind it, and what the pacer's thread logged."""
-    stamps = Path(__file__).parents[1] / "harness" / "stamps.py"
-    with (
-        standing(agent, shape),
-        inside("far", sys.executable, str(stamps), "eth0", str(IP_BYTES), str(TCP)) as far,
-    ):
-        assert far.stdout is not None
-        assert far.stdin is not None
-        far.stdout.readline()
-        log, over = Log(), threading.Event()
+    with shaped(agent, shape):
+        ring, log, over = Ring("iolab-far", "eth0", only=(IP_BYTES, TCP)), Log(), threading.Event()
         watch = threading.Thread(target=follow, args=(agent, log, over))
         if "pacer" in shape:
             watch.start()
@@ -137,12 +99,7 @@ def even(agent: Agent, shape: str) -> tuple[list[int], Log]:
         over.set()
         if watch.ident is not None:
             watch.join()
-        far.stdin.write("\n")
-        far.stdin.flush()
-        *lines, last = far.stdout.read().splitlines()
-    if last != "lost 0":
-        print(f"  the capture {last} of {len(lines)} frames: not judged right", flush=True)
-    came = [int(line) for line in lines]
+        came = ring.stamps_ns()
     return [at for at in came if came[0] + NS_PER_S <= at < came[-1] - NS_PER_S / 10], log
 
 
@@ -227,7 +184,7 @@ def show_classes(agent: Agent) -> bool:
         )
         shape = f"{{at: switch.eth0, qdisc: {name}, rate: {ROOT_BPS}bit, classes: {{{written}}}}}"
         on_line = frame_bytes / PAYLOAD_BYTES
-        with standing(agent, shape):
+        with shaped(agent, shape):
             alone = [received_bps([machine], 4, 1)[0] * on_line for machine in "ab"]
             first, second = (bps * on_line for bps in received_bps(["a", "b"], 8, 2))
         print(
@@ -241,11 +198,14 @@ def show_classes(agent: Agent) -> bool:
     return held
 
 
+SECTIONS = {"even": show_even, "classes": show_classes}
+ARGUMENTS = (Argument("section", tuple(SECTIONS), "what is measured", allowed=tuple(SECTIONS), several=True),)
+
+
 def main() -> None:
     """Print the sections asked for; exit with 1 when a bound was missed."""
-    sections = {"even": show_even, "classes": show_classes}
     with open_agent() as agent:
-        results = [sections[name](agent) for name in sys.argv[1:] or sections]
+        results = [SECTIONS[name](agent) for name in arguments(__doc__, *ARGUMENTS).section]
     sys.exit(not all(results))
 
 

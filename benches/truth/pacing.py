@@ -2,7 +2,7 @@
 
 Usage: python -m benches.truth.pacing [ROUNDS] [FRAMES_PER_S ...]; 2 rounds of all rates take about a minute. Needs
 root, two CPUs, and the packages netsniff-ng and iperf3; what is missing is left out and said. Every sender is real-time
-on CPU 0. Judged at the far end, by nobody's own account (stamps.py). `error` is of the mean rate between first and last
+on CPU 0. Judged at the far end, by nobody's own account (ring.py). `error` is of the mean rate between first and last
 frame, `less stalls` leaves out the time by which our stall log says the schedule was shifted. `even` is the share of
 1-ms windows that hold the intended number of frames within 2 frames or 5 %, `outside stalls` those which no entry of
 our log overlaps. Medians over rounds. trafgen -b (0.6.8) sends the frames of a whole second at once when they are more
@@ -12,36 +12,35 @@ than about 10 000, and a trial is shorter; trafgen -t waits between frames.
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from benches.harness.standing_lab import PAIR
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import PAIR, standing
+from benches.harness.pairs import alternated
+from benches.harness.programs import TRAFGEN_FRAME, address_of, serving, within
+from benches.harness.ring import UDP_64, Ring
+from benches.harness.table import Table
 
 from iolab.agent.client import Agent
-from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.model.packets import Packets
 from iolab.lab.commands import scheduled
-from iolab.lab.compose import compose
-from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.lab.standing_lab import StandingLab
 
-RATES_FPS = (10_000, 50_000, 100_000, 200_000, 500_000)
+ARGUMENTS = (
+    Argument("rounds", 2, "how often each sender is measured at each rate"),
+    Argument("rate", (10_000, 50_000, 100_000, 200_000, 500_000), "frames/s", int, several=True),
+)
 SECONDS = 0.8
 """Real-time threads are stopped after 0.95 s of each second where others want the CPU."""
 PRIORITY = 10
 NS_PER_S, WINDOW_NS = 1_000_000_000, 1_000_000
 PAYLOAD_BYTES = 18
 NEAR, FAR = "iolab-near", "iolab-far"
-TRAFGEN_FRAME = """{
-  0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00,
-  0x45, 0x00, c16(46), c16(0), c16(0), 64, 17, csumip(14, 33), 198, 18, 0, 1, 198, 18, 0, 2,
-  c16(4096), c16(9), c16(26), c16(0), fill(0x00, 18)
-}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,31 +74,17 @@ class Judged:
 Send = Callable[[int], Sequence[Stall]]
 
 
-def in_far(*argv: str) -> subprocess.Popen[str]:
-    """Start a program in the far namespace."""
-    command = ["ip", "netns", "exec", FAR, *argv]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
 def in_near(*argv: str) -> None:
     """Run a sender in the near namespace, real-time on CPU 0."""
-    command = ["ip", "netns", "exec", NEAR, "taskset", "-c", "0", "chrt", "--fifo", str(PRIORITY), *argv]
+    command = within(NEAR, "taskset", "-c", "0", "chrt", "--fifo", str(PRIORITY), *argv)
     subprocess.run(command, stdout=subprocess.DEVNULL, timeout=20, check=True)
 
 
 def judged(send: Send, fps: int) -> Judged:
     """Run a sender and judge what arrives."""
-    with in_far(sys.executable, str(Path(__file__).parents[1] / "harness" / "stamps.py"), "p1") as far:
-        assert far.stdout is not None
-        assert far.stdin is not None
-        far.stdout.readline()
-        stalls = send(fps)
-        far.stdin.write("\n")
-        far.stdin.flush()
-        *lines, last = far.stdout.read().splitlines()
-    if last != "lost 0":
-        print(f"  the capture {last} of {len(lines)} frames: not judged right", flush=True)
-    return judge([int(line) for line in lines], fps, stalls)
+    ring = Ring(FAR, "p1", only=UDP_64)
+    stalls = send(fps)
+    return judge(ring.stamps_ns(), fps, stalls)
 
 
 def judge(stamps: Sequence[int], fps: int, stalls: Sequence[Stall]) -> Judged:
@@ -172,32 +157,32 @@ def trafgen(config: Path, option: str) -> Send:
 
 def iperf3(fps: int) -> Sequence[Stall]:
     """Send with iperf3; its own server is the far end."""
-    address = subprocess.run(
-        ["ip", "-n", FAR, "-4", "-o", "addr", "show", "p1"], capture_output=True, text=True, check=True
-    ).stdout.split()[3].split("/")[0]  # fmt: skip
-    with in_far("iperf3", "-s", "-1", "-p", "5301", "--forceflush") as server:
-        assert server.stdout is not None
-        while "listening" not in server.stdout.readline():
-            pass
+    with serving(FAR, 5301):
         rate = ("-b", str(fps * PAYLOAD_BYTES * 8), "-l", str(PAYLOAD_BYTES))
-        in_near("iperf3", "-c", address, "-p", "5301", "-u", *rate, "-t", "1")
+        in_near("iperf3", "-c", address_of(FAR, "p1"), "-p", "5301", "-u", *rate, "-t", "1")
     return ()
 
 
 def main() -> None:
     """Print a line for each rate and sender."""
-    words = [int(word) for word in sys.argv[1:]]
-    rounds, rates = words[0] if words else 2, words[1:] or RATES_FPS
-    experiment = parse(PAIR, "bench")
-    setup = Resolver(experiment).setup(next(cells(experiment)))
-    print(
-        f"{'frames/s':>9} {'sender':17}{'error':>11}{'less stalls':>12}{'even':>9}{'outside stalls':>16}{'stalls':>8}"
+    asked = arguments(__doc__, *ARGUMENTS)
+    heads = (
+        "frames/s",
+        "<sender           ",
+        "error    ",
+        "less stalls",
+        "even  ",
+        "outside stalls",
+        "stalls",
     )
-    with tempfile.TemporaryDirectory() as folder, open_agent() as agent:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_agent() as agent,
+        # The sender is our own, past the lab's measure.
+        standing(agent, PAIR, Packets),
+    ):
         config = Path(folder) / "frame.cfg"
         config.write_text(TRAFGEN_FRAME)
-        lab = StandingLab(Agents(agent), lambda _: None)
-        lab.change_to(compose(setup.lab))
         program, *options = scheduled(PRIORITY, str(agent.hello.pid))
         agent.run((program, "--all-tasks", *options))
         senders: dict[str, Send] = {f"iolab {path}": ours(agent, path) for path in ("af_xdp", "af_packet")}
@@ -211,31 +196,25 @@ def main() -> None:
                 senders[name] = peer
             else:
                 print(f"{name}: not installed and left out")
+        table = Table(*heads)
         try:
-            for fps in rates:
-                seen: dict[str, list[Judged]] = {name: [] for name in senders}
-                for _ in range(rounds):
-                    for name, send in senders.items():
-                        seen[name].append(judged(send, fps))
-                for name, trials in seen.items():
-                    show(fps, name, trials)
+            for fps in asked.rate:
+                variants = {name: partial(judged, send, fps) for name, send in senders.items()}
+                for name, trials in alternated(variants, asked.rounds).items():
+                    show(table, fps, name, trials)
         finally:
             for path in ("af_xdp", "af_packet"):
                 agent.call("traffic.close", {"id": path})
-            lab.take_down()
 
 
-def show(fps: int, name: str, trials: Sequence[Judged]) -> None:
+def show(table: Table, fps: int, name: str, trials: Sequence[Judged]) -> None:
     """Print the medians of one sender at one rate."""
     errors = [statistics.median(abs(one.error_ratio) for one in trials),
               statistics.median(abs(one.unstalled_error_ratio) for one in trials)]  # fmt: skip
     even = statistics.median(one.even_ratio for one in trials)
     calm = statistics.median(one.unstalled_even_ratio for one in trials)
     stalls = statistics.median(one.stalls for one in trials)
-    print(
-        f"{fps:>9} {name:17}{errors[0]:>11.6f}{errors[1]:>12.6f}{even:>9.1%}{calm:>16.2%}{stalls:>8.0f}",
-        flush=True,
-    )
+    table.row(fps, name, *(f"{one:.6f}" for one in errors), f"{even:.1%}", f"{calm:.2%}", f"{stalls:.0f}")
 
 
 if __name__ == "__main__":

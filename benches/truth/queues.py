@@ -8,20 +8,26 @@ counts rates that are off by more than 1 % and not marked: with noise that is mo
 """
 
 import os
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.table import Table
+from benches.truth.search import search
+
 from iolab.results.search import Found, Goal, StopReason
 from iolab.trial.search.bisect import Bisect
-from iolab.trial.search.evidence import run
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
-from iolab.trial.search.simulated import Bench, Device
+from iolab.trial.search.simulated import Device
 from iolab.trial.search.types import Strategy
 from iolab.units import NS_PER_S
 
+ARGUMENTS = (
+    Argument("seeds", 1, "searches of each cell"),
+    Argument("capacity", (30_000.0, 100_000.0, 1_000_000.0), "frames/s", float, several=True),
+)
 DEPTHS = (64, 1_000, 20_000, 100_000)
 GOALS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
 FAST_FPS = 2e6
@@ -48,19 +54,18 @@ MARKS = {
 
 def main() -> None:
     """Print the table."""
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    capacities = [float(text) for text in sys.argv[2:]] or [30_000.0, 100_000.0, 1_000_000.0]
-    print(f"{'capacity':>9} {'device':20} {'host':18}{'search':8}", *(f"{goal:>12g}" for goal in GOALS))
-    wrong = total = 0
+    asked, wrong, total = arguments(__doc__, *ARGUMENTS), 0, 0
+    heads = ("capacity", "<device       ", "<host             ", "<search")
+    table = Table(*heads, *(f"{goal:>12g}" for goal in GOALS))
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        rows = [row for capacity in capacities for row in cases(capacity)]
-        jobs = [(device, name, seeds) for *_, device in rows for name in ("bisect", "mlr", "fast")]
+        rows = [row for capacity in asked.capacity for row in cases(capacity)]
+        jobs = [(device, name, asked.seeds) for *_, device in rows for name in ("bisect", "mlr", "fast")]
         found = pool.map(judge, jobs)
         for capacity, depth, host, _ in rows:
             for name in ("bisect", "mlr", "fast"):
                 cells, bad = next(found)
-                wrong, total = wrong + bad, total + len(GOALS) * seeds
-                print(f"{capacity:9.0f} {depth:20} {host:18}{name:8}", *cells, flush=True)
+                wrong, total = wrong + bad, total + len(GOALS) * asked.seeds
+                table.row(f"{capacity:.0f}", depth, host, name, *cells)
     print(f"{wrong} of {total} rates are off by more than 1 % and not marked")
 
 
@@ -71,22 +76,11 @@ def cases(capacity_fps: float) -> Iterator[tuple[float, str, str, Device]]:
     shapes |= {f"burst {depth}": (0, depth) for depth in DEPTHS}
     shapes |= {f"both {depth}": (depth, depth) for depth in DEPTHS}
     for shape, (queue, burst) in shapes.items():
-        for host, keys in HOSTS.items():
-            device = Device(
-                capacity_fps=capacity_fps,
-                queue_frames=queue,
-                burst_frames=burst,
-                **{"generator_fps": FAST_FPS, **keys},
-            )
+        hosts = {host: {"generator_fps": FAST_FPS, **keys} for host, keys in HOSTS.items()}
+        hosts |= {f"sends {share:.1%} of it": {"generator_fps": share * capacity_fps} for share in CEILINGS}
+        for host, keys in hosts.items():
+            device = Device(capacity_fps=capacity_fps, queue_frames=queue, burst_frames=burst, **keys)
             yield capacity_fps, shape, host, device
-        for share in CEILINGS:
-            device = Device(
-                capacity_fps=capacity_fps,
-                queue_frames=queue,
-                burst_frames=burst,
-                generator_fps=share * capacity_fps,
-            )
-            yield capacity_fps, shape, f"sends {share:.1%} of it", device
 
 
 def judge(job: tuple[Device, str, int]) -> tuple[list[str], int]:
@@ -118,11 +112,6 @@ def strategy_of(name: str, loss_ratio: float) -> Strategy:
     if name == "bisect":
         return Bisect(goal, searches=1)
     return Mlr(goal=goal) if name == "mlr" else Fast(goal)
-
-
-def search(strategy: Strategy, device: Device, seed: int) -> Found:
-    """Return what one search on a new device finds."""
-    return strategy.conclude(list(run(strategy.propose, Bench(device, seed).measure)))
 
 
 def error(found: Found, device: Device, loss_ratio: float) -> float:

@@ -8,13 +8,14 @@ where one has none.
 
 import itertools
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from benches.harness.arguments import Argument, arguments
+from benches.harness.programs import End, joined, output, running, within
+
+ARGUMENTS = (Argument("seconds", 5.0, "length of each case"),)
 AGENT = Path(sys.executable).with_name("iolab-agent")
 NEAR, FAR = "iolab-bench-near", "iolab-bench-far"
 ADDRESSES = {NEAR: "198.18.0.1", FAR: "198.18.0.2"}
@@ -26,68 +27,29 @@ MOST_ELSE = {"tcp": 6, "udp": 0}
 the end's own SYN and FIN."""
 
 
-@contextmanager
-def pair() -> Iterator[None]:
-    """Have two namespaces with a veth pair between them."""
-    made = [["ip", "netns", "add", name] for name in ADDRESSES]
-    made.append(
-        ["ip", "link", "add", "v0", "netns", NEAR, "type", "veth", "peer", "name", "v0", "netns", FAR]
-    )
-    for name, address in ADDRESSES.items():
-        made.append(["ip", "-n", name, "address", "add", f"{address}/24", "dev", "v0"])
-        made.append(["ip", "-n", name, "link", "set", "v0", "up"])
-    try:
-        for argv in made:
-            subprocess.run(argv, check=True)
-        yield
-    finally:
-        for name in ADDRESSES:
-            subprocess.run(["ip", "netns", "del", name], check=False)
-
-
-def program(netns: str, cpu: int, **request: Any) -> subprocess.Popen[str]:
-    """Start one end."""
-    argv = [
-        "ip",
-        "netns",
-        "exec",
-        netns,
-        "taskset",
-        "-c",
-        str(cpu),
-        str(AGENT),
-        "roundtrip",
-        json.dumps(request),
-    ]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+def program(netns: str, cpu: int, **request: Any) -> list[str]:
+    """Return the command of one end."""
+    return within(netns, "taskset", "-c", str(cpu), str(AGENT), "roundtrip", json.dumps(request))
 
 
 def counted(netns: str, counter: str) -> int:
     """Return a counter of a namespace's kernel."""
-    argv = ["ip", "netns", "exec", netns, "nstat", "--ignore", "--noupdate", "--zeros", counter]
-    return int(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()[-2])
+    return int(output(*within(netns, "nstat", "--ignore", "--noupdate", "--zeros", counter)).split()[-2])
 
 
 def measured(protocol: str, cpu: int, connections: int, duration_ns: int) -> tuple[float, int]:
     """Return the transactions per second of one case, and how many have no sample."""
     sizes = {"request_bytes": 64, "response_bytes": 64, "port": 5801, "protocol": protocol}
     far, near = ADDRESSES[FAR], ADDRESSES[NEAR]
-    server = program(FAR, cpu, program="serve", address=far, threads=connections, **sizes)
-    try:
-        assert server.stdout is not None
-        server.stdout.readline()
+    with running(*program(FAR, cpu, program="serve", address=far, threads=connections, **sizes)):
         before = counted(FAR, COUNTER[protocol])
         client = program(
             NEAR, 0, program="transactions", source=near, address=far, connections=connections, connect_each=False,
             interval_ns=0, warm_up_ns=0, duration_ns=duration_ns, timeout_ns=10_000_000_000,
             slice_ns=100_000_000, **sizes,
         )  # fmt: skip
-        report = json.loads(client.communicate()[0].splitlines()[-1])
+        report = json.loads(output(*client).splitlines()[-1])
         after = counted(FAR, COUNTER[protocol])
-    finally:
-        server.kill()
-        with suppress(subprocess.TimeoutExpired):
-            server.wait(5)
     samples = sum(count for _, count in report["latency_ns"]["buckets"]) + report["latency_ns"]["above"]
     assert samples == report["transactions"] == sum(one["count"] for one in report["slices"])
     requests = after - before
@@ -96,9 +58,9 @@ def measured(protocol: str, cpu: int, connections: int, duration_ns: int) -> tup
 
 def main() -> int:
     """Print each case; return the exit status."""
-    duration_ns = int(float(sys.argv[1]) * 1e9) if len(sys.argv) > 1 else 5_000_000_000
+    duration_ns = int(arguments(__doc__, *ARGUMENTS).seconds * 1e9)
     wrong = False
-    with pair():
+    with joined(*(End(name, "v0", f"{address}/24") for name, address in ADDRESSES.items())):
         for protocol, cpu, connections in CASES:
             per_s, without = measured(protocol, cpu, connections, duration_ns)
             most = MOST_ELSE[protocol] * connections

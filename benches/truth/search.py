@@ -7,7 +7,9 @@ trials of half a second or of the frames that decide, whichever is longer; mlr d
 
 import math
 import statistics
-import sys
+
+from benches.harness.arguments import Argument, arguments
+from benches.harness.table import Table
 
 from iolab.results.search import Found, Goal
 from iolab.trial.search.bisect import Bisect
@@ -18,6 +20,7 @@ from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import Strategy
 from iolab.units import NS_PER_S
 
+ARGUMENTS = (Argument("seeds", 20, "searches of each strategy on each device"),)
 LOSS_RATIO = 1e-4
 LINE_FPS = 1.488e6
 KERNEL = 612_300.0
@@ -39,24 +42,13 @@ DEVICES = {
 
 def main() -> None:
     """Print the table."""
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    seeds = arguments(__doc__, *ARGUMENTS).seeds
     print(f"{seeds} seeds; seconds simulated; errors against the rate that loses {LOSS_RATIO:g} without end")
-    titles = (
-        "device",
-        "search",
-        "trials",
-        "seconds",
-        "longest",
-        "error",
-        "worst",
-        "CV",
-        "in interval",
-        "complete",
-    )
-    print(("{:20}{:8}" + "{:>12}" * 8).format(*titles))
+    heads = ("trials", "seconds", "longest", "error", "worst", "CV", "in interval", "complete")
+    table = Table("<device             ", "<search", *heads, least=8)
     for name, device in DEVICES.items():
         for strategy in strategies(device):
-            print(row(name, strategy, device, seeds), flush=True)
+            table.row(name, type(strategy).__name__.lower(), *row(strategy, device, seeds))
 
 
 def strategies(device: Device) -> list[Strategy]:
@@ -71,8 +63,8 @@ def strategies(device: Device) -> list[Strategy]:
     return [Bisect(goal), Mlr(goal=goal), Fast(goal)]
 
 
-def row(name: str, strategy: Strategy, device: Device, seeds: int) -> str:
-    """Return a line of the table."""
+def row(strategy: Strategy, device: Device, seeds: int) -> tuple[str, ...]:
+    """Return the figures of a line of the table."""
     found = [search(strategy, device, seed) for seed in range(seeds)]
     truth = true_rate(device)
     rates = [each.robust_fps or 0.0 for each in found]
@@ -81,14 +73,16 @@ def row(name: str, strategy: Strategy, device: Device, seeds: int) -> str:
         each.interval_fps is not None and each.interval_fps[0] <= truth <= each.interval_fps[1]
         for each in found
     ]
+    spent_s = [each.spent_ns / NS_PER_S for each in found]
     return (
-        f"{name:20}{type(strategy).__name__.lower():8}"
-        f"{statistics.median(each.trials for each in found):12.0f}"
-        f"{statistics.median(each.spent_ns for each in found) / NS_PER_S:12.2f}"
-        f"{max(each.spent_ns for each in found) / NS_PER_S:12.2f}"
-        f"{statistics.fmean(errors):+12.3%}{max(map(abs, errors)):12.3%}"
-        f"{statistics.pstdev(rates) / statistics.fmean(rates):12.3%}"
-        f"{sum(held) / seeds:12.0%}{sum(each.complete for each in found) / seeds:12.0%}"
+        f"{statistics.median(each.trials for each in found):.0f}",
+        f"{statistics.median(spent_s):.2f}",
+        f"{max(spent_s):.2f}",
+        f"{statistics.fmean(errors):+.3%}",
+        f"{max(map(abs, errors)):.3%}",
+        f"{statistics.pstdev(rates) / statistics.fmean(rates):.3%}",
+        f"{sum(held) / seeds:.0%}",
+        f"{sum(each.complete for each in found) / seeds:.0%}",
     )
 
 

@@ -6,20 +6,22 @@ as marked when a log entry of that end overlaps it and tells of at least half of
 was.
 """
 
-import os
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benches.harness.standing_lab import PAIR, load_bench
+from benches.harness.arguments import Argument, arguments
+from benches.harness.lab import PAIR, load_bench
+from benches.harness.programs import running
+from benches.harness.table import Table
 
 from iolab.results.load import LoadRecord
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 
+ARGUMENTS = (Argument("stalls", 100, "at each end and rate"),)
 STALL_NS = 2_000_000
 TRIAL_NS = 1_000_000_000
 STALLS_PER_TRIAL = 4
@@ -57,14 +59,10 @@ def injected(bench: LoadBench, cpu: int, fps: float, chance: random.Random) -> t
     spread_ns = TRIAL_NS // STALLS_PER_TRIAL
     gaps = [str(chance.randrange(spread_ns // 10, spread_ns * 9 // 10)) for _ in range(STALLS_PER_TRIAL)]
     argv = [sys.executable, "-c", HOG, str(cpu), str(STALL_NS), *gaps]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hog:
-        assert hog.stdin is not None
-        assert hog.stdout is not None
-        hog.stdout.readline()
-        hog.stdin.write("go\n")
-        hog.stdin.flush()
+    with running(*argv, killed=False) as hog:
+        hog.go()
         record = bench.run(LoadTrial(intended_fps=fps, duration_ns=TRIAL_NS), "bench")
-        burnt = [Burnt(*map(int, line.split())) for line in hog.stdout]
+        burnt = [Burnt(*map(int, line.split())) for line in hog.rest().splitlines()]
     sent = bench.answers[-1]["senders"][0]
     return record, [one for one in burnt if sent["begin_ns"] < one.begin_ns and one.end_ns < sent["end_ns"]]
 
@@ -90,15 +88,14 @@ def counts(bench: LoadBench, end: str, fps: float, stalls: int) -> Iterator[tupl
 
 def main() -> None:
     """Print a line for each end and rate."""
-    stalls = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    with open_agent() as agent, load_bench(agent, PAIR, os.cpu_count() or 1) as bench:
-        print(f"{'stalls of 2 ms at the':24}{'frames/s':>10}{'injected':>10}{'marked':>10}{'perturbed':>12}")
+    stalls = arguments(__doc__, *ARGUMENTS).stalls
+    with open_agent() as agent, load_bench(agent, PAIR) as bench:
+        table = Table("<stalls of 2 ms at the", "frames/s", "injected", "marked", "perturbed")
         for end in ("senders", "receivers"):
             for fps in RATES_FPS:
                 found = list(counts(bench, end, fps, stalls))
                 all_of, marked, perturbed = (sum(row[at] for row in found) for at in range(3))
-                share = f"{marked / all_of:10.1%}{perturbed / len(found):12.1%}"
-                print(f"{end:24}{fps:>10}{all_of:>10}{share}", flush=True)
+                table.row(end, fps, all_of, f"{marked / all_of:.1%}", f"{perturbed / len(found):.1%}")
 
 
 if __name__ == "__main__":

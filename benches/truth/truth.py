@@ -7,11 +7,10 @@ the truth by the kernel's own counters and settings, the figure, its error, its 
 many figures are within 1 % or marked with the right reason, and which verdicts were wrong without a doubt.
 """
 
-import os
 import shutil
-import sys
 from collections.abc import Sequence
 
+from benches.harness.arguments import Argument, arguments
 from benches.truth.truth_fault_cases import FaultCase, fault_cases
 from benches.truth.truth_faults import run_fault
 from benches.truth.truth_judged import Grade, Outcome, tally
@@ -22,15 +21,19 @@ from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
 from iolab.run.hosts.host_agent import open_agent
 
+ARGUMENTS = (
+    Argument("--list", False, "print the names of the cases, and run none"),
+    Argument("name", (), "words of the cases that are run", several=True),
+)
 Case = FaultCase | UserSpaceCase | RateCase
 
 
 def main() -> None:
     """Run every case, or those named."""
-    named = [word for word in sys.argv[1:] if word != "--list"]
+    asked = arguments(__doc__, *ARGUMENTS)
     cases: list[Case] = [*fault_cases(), *user_space_cases(), *rate_cases()]
-    wanted = [case for case in cases if is_wanted(case.name, named)]
-    if "--list" in sys.argv:
+    wanted = [case for case in cases if is_wanted(case.name, asked.name)]
+    if asked.list:
         print("\n".join(case.name for case in wanted))
         return
     outcomes: list[Outcome] = []
@@ -46,15 +49,14 @@ def main() -> None:
 
 def run(agent: Agent, case: Case) -> Outcome:
     """Run one case and print its lines."""
-    cpus = os.cpu_count() or 1
     try:
         match case:
             case FaultCase():
-                outcome, line = run_fault(agent, cpus, case)
+                outcome, line = run_fault(agent, case)
             case RateCase():
-                outcome, line = run_rate(agent, cpus, case)
+                outcome, line = run_rate(agent, case)
             case UserSpaceCase():
-                outcome, line = run_user_space(agent, cpus, case)
+                outcome, line = run_user_space(agent, case)
     except TrialFailed as error:
         outcome, line = Outcome(case.name, Grade.WRONG, None, 0), f"WRONG  {case.name}: failed: {error}"
     print(line, flush=True)

@@ -19,13 +19,9 @@ SHORT_LIMITS = ("host", "generator")
 """Verdicts that say so."""
 
 
-def run_fault(agent: Agent, cpus: int, case: FaultCase) -> tuple[Outcome, str]:
+def run_fault(agent: Agent, case: FaultCase) -> tuple[Outcome, str]:
     """Make the fault, run one trial, and judge its counts and its verdict."""
-    with lab_of(agent, cpus, case.measure, machine=case.machine, shape="", commands=case.commands) as (
-        site,
-        measure,
-    ):
-        assert isinstance(measure, Latency)
+    with lab_of(agent, case.measure, Latency, case.machine, case.commands) as (site, measure):
         before = kernel_counts(case.outs)
         with later(case.during), beside(site, case.company):
             measured = measure_latency(site, measure)

@@ -3,19 +3,19 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
 
-from benches.faults.fault_cases import HOG
-from benches.harness.standing_lab import standing
+from benches.harness import others
+from benches.harness.lab import standing
+from benches.harness.programs import output, running, within
 
 from iolab.agent.client import Agent
-from iolab.errors import TrialFailed
 from iolab.experiment.model.packets import Packets
 from iolab.trial.lab_access import Site
 from iolab.trial.packets.load import LoadBench
@@ -49,36 +49,21 @@ PRIORITY = "50"
 """Above the threads of the instrument, which leave no CPU on a small host."""
 SPAN_NS = 100_000_000
 """Rates are of parts so long: their median leaves out those in which the sender stood still [ns]."""
-FOREIGN = """
-import socket, sys, time
-port, size, fps = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-out.bind((port, 0))
-frame = b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x99" + b"\\x88\\xb5" + bytes(size - 14)
-print(flush=True)
-begin, sent = time.monotonic(), 0
-while True:
-    while sent < (time.monotonic() - begin) * fps:
-        sent += 1
-        try:
-            out.send(frame)
-        except OSError:
-            pass
-    time.sleep(0.001)
-"""
-"""Sends broadcasts of an experimental type (IEEE 802: 0x88b5)."""
 OUT_PORT, FOREIGN_BYTES = "eth1", 508
 """Where the frames of somebody else leave the device, and how long they are, without checksum [bytes]."""
 FLOOD_RATIO, FLOOD_S = 1.5, 1.2
 
 
+M = TypeVar("M")
+
+
 @contextmanager
 def lab_of(
-    agent: Agent, cpus: int, measure: str, *, machine: str, shape: str, commands: Sequence[str]
-) -> Iterator[tuple[Site, Packets]]:
+    agent: Agent, measure: str, kind: type[M], machine: str, commands: Sequence[str], shape: str = ""
+) -> Iterator[tuple[Site, M]]:
     """Build the lab and make the device; leaving takes both down."""
     text = LAB.replace("MACHINE", machine).replace("SHAPE", shape).replace("MEASURE", measure)
-    with standing(agent, text, cpus) as made:
+    with standing(agent, text, kind) as made:
         for command in commands:
             inside(DUT, command)
         yield made
@@ -90,11 +75,7 @@ def inside(netns: str, command: str) -> str:
     Raises:
         RuntimeError: it failed.
     """
-    argv = ["ip", "netns", "exec", netns, "sh", "-c", command]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{command}: {done.stderr.strip()}")
-    return done.stdout
+    return output(*within(netns, "sh", "-c", command))
 
 
 @contextmanager
@@ -142,38 +123,22 @@ def beside(site: Site, company: Company) -> Iterator[None]:
         "receiver": site.placement.receivers,
         "device": site.placement.napi,
     }
-    hog = HOG.format(
-        cpu=next(iter(cpus[company.hog].values())) if company.hog in cpus else 0,
-        seconds=120, on=0.02, off=0.02, priority=90,
-    )  # fmt: skip
-    sends = [OUT_PORT, str(FOREIGN_BYTES), str(company.foreign_fps)]
-    with ExitStack() as running:
+    with ExitStack() as running_meanwhile:
         if company.hog in cpus:
-            running.enter_context(program([sys.executable, "-c", hog]))
+            cpu = next(iter(cpus[company.hog].values()))
+            running_meanwhile.enter_context(others.hog(cpu, 0.02, 0.02, seconds=120))
         if company.foreign_fps:
             # Somebody else's computer has CPUs of its own: what is sent must not wait for the instrument's threads.
-            first = ["ip", "netns", "exec", DUT, "chrt", "--fifo", PRIORITY]
-            argv = [*first, sys.executable, "-c", FOREIGN, *sends]
-            running.enter_context(program(argv))
+            first = ("chrt", "--fifo", PRIORITY)
+            sent = others.foreign(DUT, OUT_PORT, FOREIGN_BYTES, company.foreign_fps, *first)
+            running_meanwhile.enter_context(sent)
         if company.hog == STOPPED:
             pid = site.agent.hello.pid
             for after_s, signum in ((1.0, signal.SIGSTOP), (2.0, signal.SIGCONT)):
                 timer = threading.Timer(after_s, os.kill, (pid, signum))
                 timer.start()
-                running.callback(timer.join)
+                running_meanwhile.callback(timer.join)
         yield
-
-
-@contextmanager
-def program(argv: Sequence[str]) -> Iterator[None]:
-    """Run a program meanwhile, from its first line on."""
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        try:
-            yield
-        finally:
-            child.kill()
 
 
 def ruled(port: str) -> int:
@@ -230,21 +195,12 @@ def sustained_fps(site: Site, measure: Packets, out: str, fps: float, burst_fram
     """
     spent_s = burst_frames / (fps * (FLOOD_RATIO - 1)) + 0.1
     path = f"/sys/class/net/{out}/statistics/tx_packets"
-    sampler = [sys.executable, "-c", SAMPLER, path, str(spent_s + FLOOD_S + 2)]
-    argv = ["ip", "netns", "exec", DUT, "chrt", "--fifo", PRIORITY, *sampler]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as seen:
-        assert seen.stdout is not None
-        seen.stdout.readline()  # it runs
-        try:
-            duration_ns = round((spent_s + FLOOD_S) * NS_PER_S)
-            with LoadBench(site, measure, 1.0) as bench:
-                record = bench.run(
-                    LoadTrial(intended_fps=fps * FLOOD_RATIO, duration_ns=duration_ns), "flood"
-                )
-        except TrialFailed:
-            seen.kill()
-            raise
-        samples = [tuple(map(int, line.split())) for line in seen.stdout]
+    sampler = (sys.executable, "-c", SAMPLER, path, str(spent_s + FLOOD_S + 2))
+    duration_ns = round((spent_s + FLOOD_S) * NS_PER_S)
+    with running(*within(DUT, "chrt", "--fifo", PRIORITY, *sampler)) as seen:
+        with LoadBench(site, measure, 1.0) as bench:
+            record = bench.run(LoadTrial(intended_fps=fps * FLOOD_RATIO, duration_ns=duration_ns), "flood")
+        samples = [tuple(map(int, line.split())) for line in seen.rest().splitlines()]
     begin_ns = record.begin_ns + round(spent_s * NS_PER_S)
     end_ns = record.begin_ns + duration_ns
     rates, start = [], None

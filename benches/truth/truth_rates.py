@@ -141,13 +141,11 @@ def rate_cases() -> Iterator[RateCase]:
             yield from (RateCase(device, search, "af_xdp", loss_ratio=loss_ratio) for search in SEARCHES)
 
 
-def run_rate(agent: Agent, cpus: int, case: RateCase) -> tuple[Outcome, str]:
+def run_rate(agent: Agent, case: RateCase) -> tuple[Outcome, str]:
     """Make the device, check that it is what it should be, search, and judge what was found."""
     device = case.device
-    with lab_of(
-        agent, cpus, case.measure, machine=device.machine, shape=device.shape, commands=device.commands
-    ) as (site, measure):
-        assert isinstance(measure, Forwarding)
+    made = (device.machine, device.commands, device.shape)
+    with lab_of(agent, case.measure, Forwarding, *made) as (site, measure):
         set_fps = device.fps[OUT]
         seen_fps = sustained_fps(site, measure, OUT, set_fps, device.burst_frames)
         before = kernel_counts(case.outs)

@@ -5,16 +5,17 @@ somebody else sends, and with it. What it held frames longer with the instrument
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from benches.harness.others import foreign
+from benches.harness.programs import running, within
 from benches.harness.truth_words import in_words
 from benches.truth.truth_devices import COUNTED_BYTES, FRAME_BYTES
 from benches.truth.truth_judged import Grade, Outcome
-from benches.truth.truth_lab import DUT, FOREIGN, TESTER, inside, kernel_counts, lab_of, program
+from benches.truth.truth_lab import DUT, TESTER, inside, kernel_counts, lab_of
 
 from iolab.agent.client import Agent
 from iolab.experiment.model.packets import Latency
@@ -91,27 +92,11 @@ def user_space_cases() -> Iterator[UserSpaceCase]:
     yield from (UserSpaceCase(path, fps) for fps in LOADS_FPS for path in PATHS)
 
 
-def run_user_space(agent: Agent, cpus: int, case: UserSpaceCase) -> tuple[Outcome, str]:
+def run_user_space(agent: Agent, case: UserSpaceCase) -> tuple[Outcome, str]:
     """Ask the device for its own tail, without the instrument and with it, and judge what the instrument says."""
     apart = ("ip link set eth0 nomaster", "ip link set eth1 nomaster")
-    with lab_of(agent, cpus, case.measure, machine="forward: bridge", shape="", commands=apart) as (
-        site,
-        measure,
-    ):
-        assert isinstance(measure, Latency)
-        others = [
-            "ip",
-            "netns",
-            "exec",
-            TESTER,
-            sys.executable,
-            "-c",
-            FOREIGN,
-            "p0",
-            str(COUNTED_BYTES),
-            str(case.fps),
-        ]
-        with forwarding() as alone, program(others):
+    with lab_of(agent, case.measure, Latency, "forward: bridge", apart) as (site, measure):
+        with forwarding() as alone, foreign(TESTER, "p0", COUNTED_BYTES, case.fps):
             inside(DUT, f"sleep {SECONDS}")
         before = kernel_counts(("eth1",))
         with forwarding() as shared:
@@ -141,12 +126,9 @@ def run_user_space(agent: Agent, cpus: int, case: UserSpaceCase) -> tuple[Outcom
 def forwarding() -> Iterator[list[Held]]:
     """Run the device meanwhile; the list then holds what it says of itself."""
     said: list[Held] = []
-    argv = ["ip", "netns", "exec", DUT, sys.executable, "-c", FORWARDER]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
+    with running(*within(DUT, sys.executable, "-c", FORWARDER)) as device:
         try:
             yield said
         finally:
-            child.terminate()
-            said.append(Held(*json.loads(child.stdout.readline())))
+            device.process.terminate()
+            said.append(Held(*json.loads(device.line())))

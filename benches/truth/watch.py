@@ -15,56 +15,37 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from benches.harness.iperf3_server import serving
+from benches.harness.arguments import Argument, arguments
+from benches.harness.pairs import alternated
+from benches.harness.programs import (
+    End,
+    examples,
+    interface_count,
+    joined,
+    output,
+    running,
+    serving,
+    target_examples,
+    within,
+)
+from benches.harness.table import verdict
 
 from iolab.agent.client import Agent
 from iolab.agent.watch import WatchedPoint, close_watch, read_windows, start_watch, stop_watch
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.instruments.windows import unpack
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "target" / "release" / "examples"
+EXAMPLES = target_examples()
 NEAR, FAR = "iolab-near", "iolab-far"
 MOST_NS, LEAST_FPS, MOST_TCP_RATIO = 35.0, 1e6, 0.05
 WINDOW_NS = 12_000
 SHIFT_NS = 50_000
 """What the stamp of a capture and the time of the program may be apart: an interrupt of the host lies between."""
 Sender = Callable[[], None]
-
-
-def run(command: str) -> str:
-    """Run a program to its end."""
-    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: {done.stderr}"
-    return done.stdout
-
-
-@contextmanager
-def pair() -> Iterator[None]:
-    """Build two namespaces with a veth pair between them."""
-    for name in (NEAR, FAR):
-        run(f"ip netns add {name}")
-        run(
-            f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"
-        )
-    try:
-        run(f"ip -n {NEAR} link add eth0 type veth peer name eth0 netns {FAR}")
-        for name, address in ((NEAR, "198.18.0.1/24"), (FAR, "198.18.0.2/24")):
-            run(f"ip -n {name} address add {address} dev eth0")
-            run(f"ip -n {name} link set eth0 up")
-        yield
-    finally:
-        for name in (NEAR, FAR):
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-
-def verdict(name: str, said: str, *, held: bool) -> bool:
-    """Print one line, and give back whether the bound held."""
-    print(f"{name:34} {said:84} {'holds' if held else 'MISSED'}", flush=True)
-    return held
 
 
 @contextmanager
@@ -76,45 +57,41 @@ def hung(what: str, seconds: float) -> Iterator[list[str]]:
         return
     # A watch takes the kernel's stamps where a table of flows shows that other CPUs may take frames in.
     table = f"echo {int(what == 'stamped')} > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt"
-    subprocess.run(["ip", "netns", "exec", FAR, "sh", "-c", table], check=True)
+    output(*within(FAR, "sh", "-c", table))
     hangs = "bins" if what == "stamped" else what
-    argv = ["ip", "netns", "exec", FAR, str(EXAMPLES / "watch"), "eth0", hangs, f"seconds={seconds}"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == "ready"
+    argv = within(FAR, str(EXAMPLES / "watch"), "eth0", hangs, f"seconds={seconds}")
+    with running(*argv, until="ready", killed=False) as program:
         yield found
-        found += process.stdout.read().split()
+        found += program.rest().split()
 
 
 def blast(path: str = "xdp", seconds: float = 2.0, **more: int) -> None:
     """Send frames of 60 B as fast as they go, or as asked."""
-    words = " ".join(f"{key}={value}" for key, value in more.items())
-    run(f"ip netns exec {NEAR} {EXAMPLES / 'blast'} eth0 {path} seconds={seconds} cpu=0 {words}")
+    words = [f"{key}={value}" for key, value in more.items()]
+    output(*within(NEAR, str(EXAMPLES / "blast"), "eth0", path, f"seconds={seconds}", "cpu=0", *words))
 
 
-def received() -> int:
-    """Return the frames that the far port has received."""
-    return int(run(f"ip netns exec {FAR} cat /sys/class/net/eth0/statistics/rx_packets"))
+def blasted(what: str) -> tuple[int, list[str]]:
+    """Return the frames that the far port received in a blast of 2 s, and what the program on it counted."""
+    before = interface_count(FAR, "eth0", "rx_packets")
+    with hung(what, 2.6) as said:
+        blast(seconds=2.0)
+    return interface_count(FAR, "eth0", "rx_packets") - before, said
 
 
 def frames() -> bool:
     """Frames per second with nothing, an empty program and the watch, in turn."""
-    rates: dict[str, list[float]] = {"": [], "idle": [], "bins": [], "stamped": [], "flows": []}
-    counted, lost, differ = 0, 0, 0
-    for _ in range(5):
-        for what, own in rates.items():
-            before = received()
-            with hung(what, 2.6) as said:
-                blast(seconds=2.0)
-            passed = received() - before
-            own.append(passed / 2.0)
-            if len(said) == 6:
-                counted, lost = counted + int(said[1]), lost + int(said[5])
-                differ += passed - int(said[1])
+    passed = alternated(
+        {what: partial(blasted, what) for what in ("", "idle", "bins", "stamped", "flows")}, 5
+    )
+    rates = {what: [frames / 2.0 for frames, _ in own] for what, own in passed.items()}
+    said = [(frames, words) for own in passed.values() for frames, words in own if len(words) == 6]
+    counted, lost = (sum(int(words[at]) for _, words in said) for at in (1, 5))
+    differ = sum(frames - int(words[1]) for frames, words in said)
     medians = {what: statistics.median(own) for what, own in rates.items()}
     cost = {
         what: statistics.median(
-            [1e9 / mine - 1e9 / idle for mine, idle in zip(rates[what], rates["idle"], strict=True)]
+            1e9 / mine - 1e9 / idle for mine, idle in zip(rates[what], rates["idle"], strict=True)
         )
         for what in ("bins", "stamped", "flows")
     }
@@ -134,19 +111,21 @@ def frames() -> bool:
 
 def stream(seconds: float, *options: str) -> float:
     """Return what an iperf3 TCP stream carries [bit/s]: the client on one CPU, the server on the other."""
-    with serving(FAR, before=("taskset", "-c", "1")):
-        argv = ["taskset", "-c", "0", "iperf3", "-c", "198.18.0.2", "-t", str(seconds), "-J", *options]
-        done = subprocess.run(["ip", "netns", "exec", NEAR, *argv], capture_output=True, check=False)
-    return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
+    with serving(FAR, 5201, "taskset", "-c", "1"):
+        argv = ("taskset", "-c", "0", "iperf3", "-c", "198.18.0.2", "-t", str(seconds), "-J", *options)
+        done = json.loads(output(*within(NEAR, *argv)))
+    return float(done["end"]["sum_received"]["bits_per_second"])
+
+
+def streamed(what: str) -> float:
+    """Return what a stream carries with a program hung on the far port [bit/s]."""
+    with hung(what, 4.4):
+        return stream(3)
 
 
 def tcp() -> bool:
     """A TCP stream with the watch and without, in turn."""
-    rates: dict[str, list[float]] = {"": [], "bins": []}
-    for turn in range(8):
-        for what in ("", "bins") if turn % 2 else ("bins", ""):
-            with hung(what, 4.4):
-                rates[what].append(stream(3))
+    rates = alternated({what: partial(streamed, what) for what in ("", "bins")}, 8)
     plain, watched = (statistics.median(own) for own in rates.values())
     cost = 1 - watched / plain
     spread = (max(rates[""]) - min(rates[""])) / plain
@@ -213,7 +192,7 @@ def windows() -> bool:
             ("AF_PACKET past the qdisc", "on", lambda: blast("messages", 1, rate=100_000)),
         ]
         for name, offload, send in cases:
-            run(f"ip netns exec {NEAR} ethtool -K eth0 tso {offload} gso {offload}")
+            output(*within(NEAR, "ethtool", "-K", "eth0", "tso", offload, "gso", offload))
             path = Path(folder) / "frames.pcap"
             offset = time.time_ns() - time.monotonic_ns()
             seen, *columns = watched_beside(agent, send, path)
@@ -254,14 +233,16 @@ def compare(
     return verdict(f"windows, {name}", said, held=same and shift is not None)
 
 
+SECTIONS = {"frames": frames, "tcp": tcp, "windows": windows}
+ARGUMENTS = (Argument("section", tuple(SECTIONS), "what is measured", allowed=tuple(SECTIONS), several=True),)
+
+
 def main() -> int:
     """Measure what was asked for."""
-    sections = {"frames": frames, "tcp": tcp, "windows": windows}
-    asked = sys.argv[1:] or list(sections)
-    argv = ["cargo", "build", "--release", "-q", "-p", "iolab-port", "--examples"]
-    subprocess.run(argv, cwd=ROOT, check=True)
-    with pair():
-        held = [sections[name]() for name in asked]
+    asked = arguments(__doc__, *ARGUMENTS).section
+    examples("iolab-port")
+    with joined(End(NEAR, "eth0", "198.18.0.1/24"), End(FAR, "eth0", "198.18.0.2/24")):
+        held = [SECTIONS[name]() for name in asked]
     return int(not all(held))
 
 

@@ -11,7 +11,6 @@ import os
 import socket
 import statistics
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,22 +19,23 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from benches.harness.iperf3_server import serving
+from benches.harness.arguments import Argument, arguments
+from benches.harness.programs import address_of, entered, output, serving, within
+from benches.harness.ring import Ring, Seen
+from benches.harness.run import ran
+from benches.harness.table import verdict
 from benches.harness.wire_path import (
     APART,
     DELAY,
     FAR,
     NEAR,
-    Recorder,
-    Seen,
     counted,
-    inside,
+    neighbour,
     paced,
     sender,
     sequence_of,
     thread_cpu_ns,
     unaccounted,
-    verdict,
     wired,
 )
 from benches.truth.wire_frames import frames
@@ -63,10 +63,10 @@ MOST_LEFT_OUT = 20
 
 def stream(seconds: int = 10) -> float:
     """Return what one iperf3 TCP stream carries in the second half of its time [Gbit/s]."""
-    argv = ["ip", "netns", "exec", NEAR, "iperf3", "-c", address_of(FAR), "-t", str(seconds), "-J"]
+    argv = within(NEAR, "iperf3", "-c", address_of(FAR, "eth0"), "-t", str(seconds), "-J")
     with serving(FAR):
-        done = subprocess.run(argv, capture_output=True, check=False)
-    found = [one["sum"]["bits_per_second"] for one in json.loads(done.stdout)["intervals"]]
+        done = json.loads(output(*argv))
+    found = [one["sum"]["bits_per_second"] for one in done["intervals"]]
     return float(statistics.mean(found[len(found) // 2 :])) / 1e9
 
 
@@ -96,26 +96,18 @@ def passed(agent: Agent, wire: str, fps: float, seconds: float) -> tuple[list[Se
     """Return datagrams as they were sent into a wire, and as they came out."""
     with wired(agent, wire):
         room = int(fps * seconds * 1.2) + 1000
-        here, there = Recorder(NEAR, "eth0", room), Recorder(FAR, "eth0", room)
-        paced(NEAR, address_of(FAR), fps, seconds)
+        here, there = Ring(NEAR, "eth0", room), Ring(FAR, "eth0", room)
+        paced(NEAR, address_of(FAR, "eth0"), fps, seconds)
         return here.stop(), there.stop()
 
 
 def generated(agent: Agent, wire: str, fps: float, seconds: float, size: int) -> list[Seen]:
     """Return the generator's frames as they came out of a wire."""
     with wired(agent, wire) as (site, measure):
-        there = Recorder(FAR, "eth0", int(fps * seconds * 1.2) + 1000)
+        there = Ring(FAR, "eth0", int(fps * seconds * 1.2) + 1000)
         with sender(agent, site, measure.model_copy(update={"frame_size": size})) as send:
             send(fps, seconds)
         return there.stop()
-
-
-def address_of(netns: str) -> str:
-    """Return the IPv4 address of the port of a namespace."""
-    with inside(netns):
-        argv = ["ip", "-j", "-4", "addr", "show", "dev", "eth0"]
-        shown = subprocess.run(argv, capture_output=True, check=True)
-    return str(json.loads(shown.stdout)[0]["addr_info"][0]["local"])
 
 
 def by_number(seen: Sequence[Seen]) -> dict[int, Seen]:
@@ -183,7 +175,7 @@ def bursts(agent: Agent) -> bool:
     total, left_out, seconds, fps = 0, 0, 4.0, 0.25e6
     with wired(agent, "{loss_bursts: {to_bad: 1%, to_good: 25%}}") as (site, measure):
         while total < 10_000_000 and left_out <= MOST_LEFT_OUT:
-            there, before = Recorder(FAR, "eth0", int(fps * seconds * 1.1)), counted(agent)[0]
+            there, before = Ring(FAR, "eth0", int(fps * seconds * 1.1)), counted(agent)[0]
             with sender(agent, site, measure) as send:
                 offered = int(send(fps, seconds)["offered_frames"])
             seen, way = there.stop(), counted(agent)[0].since(before)
@@ -212,30 +204,15 @@ def geometric(runs: Counter[int], total: int) -> bool:
 def survivors(agent: Agent, more: str) -> tuple[list[int], WayCounts]:
     """Return the numbers of UDP datagrams that came through a wire, and what it counted; sent 40 at a time."""
     with wired(agent, "{loss: 10%, corrupt: 1%, duplicate: 1%, seed: 7}", more):
-        with inside(FAR):
-            shown = subprocess.run(
-                ["ip", "-j", "addr", "show", "dev", "eth0"], capture_output=True, check=True
-            )
-            receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        row = json.loads(shown.stdout)[0]
+        (row,) = json.loads(output("ip", "-n", FAR, "-j", "addr", "show", "dev", "eth0"))
         address = next(one["local"] for one in row["addr_info"] if one["family"] == "inet")
+        with entered(FAR):
+            receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         receiver.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
         receiver.bind((address, 5001))
         receiver.settimeout(0.5)
-        with inside(NEAR):
-            argv = [
-                "ip",
-                "neigh",
-                "replace",
-                address,
-                "lladdr",
-                row["address"],
-                "dev",
-                "eth0",
-                "nud",
-                "permanent",
-            ]
-            subprocess.run(argv, check=True)
+        neighbour(NEAR, address, row["address"])
+        with entered(NEAR):
             sender_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sender_socket.setsockopt(17, 103, 1000)  # UDP_SEGMENT
         found, number = [], 0
@@ -282,14 +259,9 @@ blocks: 2
 def netem() -> bool:
     """What iolab's wire and netem carry in one emulated guest: the ratio, for whose figures nothing else counts."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "guest.yaml"
-        path.write_text(IN_A_GUEST)
-        iolab = Path(sys.executable).with_name("iolab")
-        done = subprocess.run([iolab, "run", path], cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return verdict("beside netem in a guest", done.stderr[-80:], held=False)
+        run = ran(IN_A_GUEST, Path(folder))
         found: dict[tuple[str, str], list[float]] = {}
-        for trial in load_run(Path(folder) / done.stdout.splitlines()[-1]).trials:
+        for trial in load_run(run).trials:
             for metric in trial.result.metrics:
                 if metric.name == "received_bps" and metric.dimensions.whole:
                     at = trial.measure, str(trial.cell["links.path.wire.emulator"])
@@ -305,19 +277,20 @@ def netem() -> bool:
 SECTIONS = {
     "frames": frames, "tcp": tcp, "delay": delay, "idle": idle, "rate": rate, "loss": loss, "gso": gso,
 }  # fmt: skip
+NAMES = (*SECTIONS, "netem")
+ARGUMENTS = (Argument("section", NAMES, "what is measured", allowed=NAMES, several=True),)
 
 
 def main() -> None:
     """Run the sections that are asked for."""
-    asked = sys.argv[1:] or [*SECTIONS, "netem"]
     held = True
-    for name in asked:
+    for name in arguments(__doc__, *ARGUMENTS).section:
         if name == "netem":
             held &= netem()  # by iolab as a whole, whose agent would find one of ours on the host
             continue
         with open_agent() as agent:
             held &= SECTIONS[name](agent)
-    sys.exit(0 if held else 1)
+    sys.exit(not held)
 
 
 if __name__ == "__main__":

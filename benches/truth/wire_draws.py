@@ -13,13 +13,13 @@ running  200 links, 4 blocks each, frames over running wires one after the other
 
 import json
 import math
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
+from benches.harness.arguments import Argument, arguments
+from benches.harness.programs import ROOT, output
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -30,7 +30,6 @@ from iolab.analysis.intervals import interval_of_mean
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.instruments.wires import draw_seed
 
-ROOT = Path(__file__).parents[2]
 DRAWS = 100_000
 STEP = np.uint64(0x9E3779B97F4A7C15)
 CHANCES: tuple[Json, ...] = (
@@ -55,10 +54,10 @@ def told(held: bool, said: str) -> bool:
 
 def through(asked: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
     """Return what the agent's stages did in virtual time, for each request."""
-    argv = ["cargo", "run", "-q", "--release", "-p", "iolab-traffic", "--example", "virtual_wire"]
+    manifest = ("--manifest-path", str(ROOT / "Cargo.toml"))
+    argv = ("cargo", "run", *manifest, "-q", "--release", "-p", "iolab-traffic", "--example", "virtual_wire")
     lines = "".join(json.dumps(one) + "\n" for one in asked)
-    done = subprocess.run(argv, cwd=ROOT, input=lines, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in output(*argv, text=lines).splitlines()]
 
 
 def request(
@@ -187,12 +186,12 @@ def block_of(agent: Agent, netns: str, link: str, block: int, frames: int) -> fl
 
 
 CHECKS = {"draws": draws, "first": first, "virtual": in_virtual_time, "running": running}
+ARGUMENTS = (Argument("check", tuple(CHECKS), "what is checked", allowed=tuple(CHECKS), several=True),)
 
 
 def main() -> int:
     """Run those that were asked for."""
-    words = sys.argv[1:] or list(CHECKS)
-    held = [CHECKS[word]() for word in words]
+    held = [CHECKS[word]() for word in arguments(__doc__, *ARGUMENTS).check]
     return int(not all(held))
 
 

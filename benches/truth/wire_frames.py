@@ -1,28 +1,15 @@
 """Small frames through a wire, as fast as they can be sent: a section of benches/truth/wire.py."""
 
-import json
-import os
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from benches.harness.wire_path import (
-    APART,
-    DELAY,
-    NEAR,
-    counted,
-    inside,
-    sender,
-    thread_cpu_ns,
-    unaccounted,
-    verdict,
-    wired,
-)
+from benches.harness.programs import examples, interface_count, output, within
+from benches.harness.table import verdict
+from benches.harness.wire_path import APART, DELAY, NEAR, counted, sender, thread_cpu_ns, unaccounted, wired
 
 from iolab.agent.client import Agent
 
@@ -74,20 +61,8 @@ def offered(send: Callable[[float, float], dict[str, Any]]) -> tuple[int, float]
 
 def flood() -> tuple[int, float]:
     """Send live frames as fast as they leave; return how many left, and for how long [s]."""
-    build = ["cargo", "build", "--release", "--quiet", "-p", "iolab-traffic", "--example", "paced"]
-    subprocess.run(build, check=True)
-    program = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "release/examples/paced"
-    before = sent_frames()
-    argv = ["ip", "netns", "exec", NEAR, str(program), "eth0", "bpf_live", "seconds=2", "cpu=0"]
-    subprocess.run(argv, check=True, capture_output=True)
+    program = examples("iolab-traffic") / "paced"
+    before = interface_count(NEAR, "eth0", "tx_packets")
+    output(*within(NEAR, str(program), "eth0", "bpf_live", "seconds=2", "cpu=0"))
     time.sleep(0.3)  # what is on the way arrives
-    return sent_frames() - before, 2.0
-
-
-def sent_frames() -> int:
-    """Return the frames that the near interface has sent."""
-    with inside(NEAR):
-        shown = subprocess.run(
-            ["ip", "-j", "-s", "link", "show", "dev", "eth0"], capture_output=True, check=True
-        )
-    return int(json.loads(shown.stdout)[0]["stats64"]["tx"]["packets"])
+    return interface_count(NEAR, "eth0", "tx_packets") - before, 2.0

@@ -2,9 +2,12 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from benches.__main__ import FOLDERS, main, programs
+from benches.harness.arguments import Argument, arguments
 
 ROOT = Path(__file__).parents[3]
 NAMED = re.compile(
@@ -21,6 +24,43 @@ def test_every_program_says_what_it_measures_and_how_it_is_run() -> None:
         assert about.endswith((".", "?", ":")), name
         text = (ROOT / "benches" / f"{name}.py").read_text()
         assert f"python -m benches.{name.replace('/', '.')}" in text, name
+        assert "arguments(__doc__" in text, f"{name} has no --help"
+
+
+@pytest.mark.parametrize("name", ["truth.search", "faults.kill", "cost.plan_100k"])
+def test_help_shows_every_argument(name: str) -> None:
+    """Without root, and without a lab."""
+    argv = [sys.executable, "-m", f"benches.{name}", "--help"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"usage: python -m benches.{name}" in done.stdout
+    assert "(default: " in done.stdout
+
+
+def test_arguments_are_read_by_their_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words in their order, several at the end, and options anywhere."""
+    table = (
+        Argument("rounds", 5, "how often"),
+        Argument("kinds", ("a", "b"), "which", allowed=("a", "b"), several=True),
+        Argument("--fast", False, "whether in haste"),
+    )
+    for words, rounds, kinds, fast in (
+        ([], 5, ["a", "b"], False),
+        (["3"], 3, ["a", "b"], False),
+        (["3", "b", "--fast"], 3, ["b"], True),
+    ):
+        monkeypatch.setattr(sys, "argv", ["bench", *words])
+        asked = arguments("About.", *table)
+        assert (asked.rounds, list(asked.kinds), asked.fast) == (rounds, kinds, fast)
+
+
+@pytest.mark.parametrize("word", ["often", "3 c"])
+def test_a_word_that_is_not_allowed_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the words that are."""
+    monkeypatch.setattr(sys, "argv", ["bench", *word.split()])
+    with pytest.raises(SystemExit):
+        arguments(
+            "About.", Argument("rounds", 5, "how often"), Argument("kind", "a", "which", allowed=("a", "b"))
+        )
 
 
 def test_a_bench_that_is_named_exists() -> None:

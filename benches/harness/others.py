@@ -1,0 +1,56 @@
+"""Work and frames of others, beside what is measured."""
+
+import sys
+from contextlib import AbstractContextManager
+
+from benches.harness.programs import Running, running, within
+
+HOG = """
+import os, sys, time
+cpu, priority = map(int, sys.argv[1:3])
+seconds, on, off = map(float, sys.argv[3:6])
+os.sched_setaffinity(0, {cpu})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+print(flush=True)
+end = time.monotonic() + seconds
+while time.monotonic() < end:
+    rest = time.monotonic() + on
+    while time.monotonic() < rest:
+        pass
+    time.sleep(off)
+"""
+FOREIGN = """
+import socket, sys, time
+port, size, fps, to = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), bytes.fromhex(sys.argv[4])
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind((port, 0))
+frame = to + b"\\x02\\0\\0\\0\\0\\x99" + b"\\x88\\xb5" + bytes(size - 14)
+print(flush=True)
+begin, sent = time.monotonic(), 0
+while True:
+    while sent < (time.monotonic() - begin) * fps:
+        sent += 1
+        try:
+            out.send(frame)
+        except OSError:
+            pass
+    time.sleep(0.001)
+"""
+NOBODY, EVERYBODY = "020000000000", "ffffffffffff"
+"""Stations: one that is none, so that bridges flood its frames; and all of them."""
+
+
+def hog(
+    cpu: int, on_s: float, off_s: float, *, seconds: float = 4, priority: int = 90
+) -> AbstractContextManager[Running]:
+    """Take a CPU from everything of lower priority, again and again: `on_s`, then `off_s` without it [s]."""
+    words = (cpu, priority, seconds, on_s, off_s)
+    return running(sys.executable, "-c", HOG, *map(str, words))
+
+
+def foreign(
+    netns: str, port: str, frame_bytes: int, fps: float, *before: str, to: str = EVERYBODY
+) -> AbstractContextManager[Running]:
+    """Send frames of a local experimental type (IEEE 802: 0x88b5) from a port; `before`: what starts the program."""
+    words = (port, str(frame_bytes), str(fps), to)
+    return running(*within(netns, *before, sys.executable, "-c", FOREIGN, *words))
