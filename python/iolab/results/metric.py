@@ -3,6 +3,8 @@
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
 from typing import Self
 
 from iolab.messages.statement import Name
@@ -12,8 +14,33 @@ LARGER, SMALLER = "larger", "smaller"
 """Which of two values is the better one."""
 Method = int | None
 """Version of the method that a figure was computed by; None: unknown, an iolab without method versions recorded it."""
-FRAME_RATE = "frame/s"
-"""Unit of rates of frames; their names end in `_fps`."""
+UNIT_ENDS: Mapping[str, str] = {
+    "_bps": "bit/s",
+    "_fps": "frame/s",
+    "_ns": "ns",
+    "_us": "us",
+    "_ms": "ms",
+    "_ratio": "ratio",
+    "_bytes": "byte",
+    "_bytes_per_s": "byte/s",
+}
+"""End of a metric's name to its unit; a name that ends otherwise says nothing of it."""
+OWN_UNITS: Mapping[str, tuple[str, ...]] = {
+    "count": (
+        "*_frames", "train_frames_*", "*_samples", "load_trials", "perturbed_trials", "retransmits", "transactions",
+        "requests_sent", "*_answers", "disk_blocks_*", "disk_layer_operations", "disk_layer_flushes", "disk_under_way",
+        "gaps_by_*", "trains_by_*",
+    ),
+    "bit/s": ("forwarded_bps_l?",),
+    "byte": ("train_bytes_*", "burst_bytes_by_*"),
+    "op/s": ("disk_operations_per_s",),
+    "packet/s": ("*_pps",),
+    "ratio": ("dispersion_index", "fairness", "window_fairness_index"),
+    "s": ("search_seconds", "elapsed_s", "cpu_user_s", "cpu_system_s"),
+    "1/s": ("transactions_per_s", "rtts_per_s"),
+    "1/min": ("round_trips_per_min",),
+}  # fmt: skip
+"""Unit to iolab's own metrics and series whose names do not end in it; * stands for any part of a name."""
 
 
 UNKNOWN_METHOD = "unknown"
@@ -23,6 +50,22 @@ UNKNOWN_METHOD = "unknown"
 def method_name(method: Method) -> str:
     """Return a method version for people and for CSV: its number, or unknown."""
     return UNKNOWN_METHOD if method is None else str(method)
+
+
+def unit_in(name: str) -> str | None:
+    """Return the unit that the end of a metric's name says; None: it says none."""
+    ends = [end for end in UNIT_ENDS if name.endswith(end)]
+    return UNIT_ENDS[max(ends, key=len)] if ends else None
+
+
+@cache
+def unit_of(name: str) -> str:
+    """Return the unit of a metric or series of iolab's own. Raises LookupError: neither its name nor OWN_UNITS says."""
+    own = (unit for unit, names in OWN_UNITS.items() for one in names if fnmatchcase(name, one))
+    unit = next(own, None) or unit_in(name)
+    if unit is None:
+        raise LookupError(f"{name} ends in no unit, and OWN_UNITS does not have it")
+    return unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +87,11 @@ class Metric:
     """Which of two values is the better one: the LARGER, the SMALLER; empty: nobody said."""
     method: Method = 1
     """Version of the method that computed it: only values of one version are compared or pooled."""
+
+    @classmethod
+    def of(cls, name: str, value: float, dimensions: Dimensions = WHOLE, limited_by: str = "") -> Self:
+        """Return a metric of iolab's own, in the unit of its name."""
+        return cls(name, unit_of(name), value, dimensions, limited_by)
 
     @property
     def quantity(self) -> Quantity:

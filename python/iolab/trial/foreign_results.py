@@ -19,7 +19,7 @@ from iolab.messages.failures import (
 from iolab.messages.warnings import TrialWarning
 from iolab.registry.guard import LONGEST_NS, class_of, words_of
 from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Metric, Metrics, unit_in
 from iolab.results.packets import PacketTrial
 from iolab.results.series import Series
 from iolab.results.trial import CommandRecord
@@ -44,19 +44,6 @@ FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
 """The end of a name in the samples folder; it leads to no other folder."""
 NUMBERS = frozenset({"builtins", "numpy"})
 """Modules whose numbers are what they seem: int and float, and those of NumPy."""
-UNITS: Mapping[str, str] = {
-    "_bps": "bit/s",
-    "_fps": "frame/s",
-    "_ns": "ns",
-    "_us": "us",
-    "_ms": "ms",
-    "_ratio": "ratio",
-    "_bytes": "byte",
-    "_bytes_per_s": "byte/s",
-}
-"""End of a metric's name to its unit; a name that ends otherwise says nothing of it."""
-
-
 OF_MEASURED: Mapping[str, tuple[type, str]] = {
     "warnings": (TrialWarning, "TrialWarning"),
     "commands": (CommandRecord, "CommandRecord"),
@@ -216,12 +203,6 @@ def _of_raw(raw: object) -> Iterator[ResultProblem]:
         return
     if size > MAX_RAW_BYTES:
         yield TooMany(field="bytes of raw output", count=size, largest=MAX_RAW_BYTES)
-
-
-def unit_in(name: str) -> str | None:
-    """Return the unit that the end of a metric's name says; None: it says none."""
-    ends = [end for end in UNITS if name.endswith(end)]
-    return UNITS[max(ends, key=len)] if ends else None
 
 
 def _is_word(word: object) -> bool:

@@ -16,7 +16,6 @@ from iolab.experiment.model.packets import Packets
 from iolab.lab.topology import make_topology
 from iolab.measures.packets import FORWARDING
 from iolab.results.dimensions import Dimensions, Quantity
-from iolab.results.metric import FRAME_RATE
 from iolab.trial.disk.figures import BY_OPERATIONS, OPERATIONS, RATE
 from iolab.trial.instruments.watch import points_of
 from iolab.trial.instruments.watched import Point, watched
@@ -81,7 +80,7 @@ def _produced(
 def _quantities(setup: Setup, measure: Measure) -> Iterator[tuple[Quantity, str]]:
     """Yield what a measure gives, with units."""
     if isinstance(measure, Packets):
-        yield from ((Quantity(name), FRAME_RATE) for name in FORWARDING.leading)
+        yield from ((Quantity(name), "frame/s") for name in FORWARDING.leading)
     if isinstance(measure, DiskMeasure):
         for part, block in DISK_PHASES[measure.program]:
             name, unit = (OPERATIONS, "op/s") if part in BY_OPERATIONS else (RATE, "byte/s")

@@ -29,7 +29,6 @@ from iolab.messages.warnings import (
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.results.dimensions import Dimensions, Quantity
 from iolab.results.load import LoadRecord
-from iolab.results.metric import FRAME_RATE
 from iolab.results.packets import PacketTrial
 from iolab.results.trial import Status, TrialResult
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
@@ -159,9 +158,9 @@ def _trial(
 def _search_metrics(cell: Mapping[str, str], rate: float, chance: random.Random) -> Figures:
     size = int(cell["ndr.frame_size"])
     found: Figures = {
-        "forwarded_fps": (rate, FRAME_RATE), "forwarded_strict_fps": (rate * 0.97, FRAME_RATE),
-        "lower_fps": (rate * 0.995, FRAME_RATE), "upper_fps": (rate * 1.004, FRAME_RATE),
-        "ci_low_fps": (rate * 0.992, FRAME_RATE), "ci_high_fps": (rate * 1.006, FRAME_RATE),
+        "forwarded_fps": (rate, "frame/s"), "forwarded_strict_fps": (rate * 0.97, "frame/s"),
+        "lower_fps": (rate * 0.995, "frame/s"), "upper_fps": (rate * 1.004, "frame/s"),
+        "ci_low_fps": (rate * 0.992, "frame/s"), "ci_high_fps": (rate * 1.006, "frame/s"),
         "forwarded_bps_l1": (rate * (size + 20) * 8, "bit/s"), "forwarded_bps_l2": (rate * size * 8, "bit/s"),
         "search_seconds": (chance.gauss(6, 0.5), "s"), "load_trials": (float(chance.randint(14, 22)), "count"),
         "perturbed_trials": (float(chance.randint(0, 2)), "count"), "loss_ratio": (0.00004, "ratio"),
@@ -181,7 +180,7 @@ def _search_metrics(cell: Mapping[str, str], rate: float, chance: random.Random)
 
 def _curve_metrics(rate: float, chance: random.Random) -> Figures:
     found: Figures = {
-        "forwarded_fps": (rate * 1.01, FRAME_RATE), "rate_fps": (rate, FRAME_RATE),
+        "forwarded_fps": (rate * 1.01, "frame/s"), "rate_fps": (rate, "frame/s"),
         "unexplained_frames": (0.0, "count"), "balanced_ratio": (1.0, "ratio"),
     }  # fmt: skip
     for step in STEPS:
@@ -189,8 +188,8 @@ def _curve_metrics(rate: float, chance: random.Random) -> Figures:
         offered = rate * share
         lost = max(0.0, 1 - 1.01 / share) + (0.00005 if step == 100 else 0.0)
         at = Dimensions(load_ratio=share)
-        found[Quantity("offered_fps", at)] = (offered, FRAME_RATE)
-        found[Quantity("forwarded_fps", at)] = (offered * (1 - lost), FRAME_RATE)
+        found[Quantity("offered_fps", at)] = (offered, "frame/s")
+        found[Quantity("forwarded_fps", at)] = (offered * (1 - lost), "frame/s")
         found[Quantity("loss_ratio", at)] = (lost, "ratio")
         found[Quantity("unsent_ratio", at)] = (0.0, "ratio")
         wait = 9_000 / max(0.02, 1.02 - share) if share < 1 else 900_000

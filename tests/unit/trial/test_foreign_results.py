@@ -13,10 +13,10 @@ from iolab.registry import registry
 from iolab.registry.guard import guarded
 from iolab.registry.rows import MeasureKind
 from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Metric, Metrics, unit_in
 from iolab.trial import instrumented
 from iolab.trial.failed import Failed
-from iolab.trial.foreign_results import check_seen, unit_in
+from iolab.trial.foreign_results import check_seen
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.measurement import Measured
 

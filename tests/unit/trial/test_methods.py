@@ -1,6 +1,7 @@
 """The table of methods: every metric has a row, and every trial's metrics have the versions of today."""
 
 import ast
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -11,13 +12,14 @@ import pytest
 
 import iolab.trial
 from iolab.messages.notes import MethodsRaised
-from iolab.results.metric import Method, Metric, Metrics
+from iolab.results.metric import Method, Metric, Metrics, unit_of
 from iolab.run.folder_work import raised_methods
 from iolab.store.records import StoredRun
 from iolab.trial import methods
 from iolab.trial.methods import METHODS, method_of, version_of, with_methods
 
 ROOM = Path(iolab.trial.__file__).parent
+WORDS = ROOM.parent / "report" / "locale" / "en.toml"
 KINDS = sorted({kind for row in METHODS for kind in row.kinds})
 
 
@@ -30,17 +32,23 @@ def metric_names() -> Iterator[str]:
         module = ".".join(["iolab.trial", *path.relative_to(ROOM).with_suffix("").parts])
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
-                case ast.Call(func=ast.Name(id="Metric"), args=[ast.Constant(value=str(name)), *_]):
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="Metric"), attr="of"),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
                     yield name
                 case ast.Call(func=ast.Name(id="_times"), args=[ast.Constant(value=str(name)), *_]):
                     yield f"{name}_p50_ns"
                 case ast.Call(
-                    func=ast.Name(id="Metric"), args=[ast.JoinedStr(values=[ast.Constant(), *_] as parts), *_]
+                    func=ast.Attribute(value=ast.Name(id="Metric"), attr="of"),
+                    args=[ast.JoinedStr(values=[ast.Constant(), *_] as parts), *_],
                 ):
                     yield "".join(
                         str(part.value) if isinstance(part, ast.Constant) else "x" for part in parts
                     )
-                case ast.Call(func=ast.Name(id="Metric"), args=[ast.Name(id=name), *_]) if name.isupper():
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="Metric"), attr="of"), args=[ast.Name(id=name), *_]
+                ) if name.isupper():
                     yield getattr(import_module(module), name)
                 case _:
                     pass
@@ -128,3 +136,9 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_packages_row_states_its_versions(metric: str, version: int) -> None:
     """Its own take precedence over the table; what nobody states is 1."""
     assert version_of.__wrapped__(metric, "theirs") == version
+
+
+@pytest.mark.parametrize("name", sorted(tomllib.loads(WORDS.read_text())["metrics"]))
+def test_every_metric_and_series_that_has_words_has_a_unit(name: str) -> None:
+    """By the end of its name, or by the table of units."""
+    assert unit_of(name)

@@ -72,16 +72,14 @@ def _metrics(figure: DiskFigure) -> Iterator[Metric]:
     seconds = figure.duration_ns / NS_PER_S
     rates = []
     if figure.phase not in BY_OPERATIONS:
-        rates.append(Metric(RATE, "byte/s", figure.bytes / seconds, about))
+        rates.append(Metric.of(RATE, figure.bytes / seconds, about))
     if figure.phase in BY_OPERATIONS or figure.random or figure.latency is not None:
-        rates.append(Metric(OPERATIONS, "op/s", figure.operations / seconds, about))
+        rates.append(Metric.of(OPERATIONS, figure.operations / seconds, about))
     yield from reversed(rates) if figure.random else rates  # the first stands for the measure
     if figure.latency is not None:
         for word, value in figure.latency.quantiles_ns.items():
-            yield Metric(LATENCY.format(word), "ns", float(value), about)
+            yield Metric.of(LATENCY.format(word), float(value), about)
         # Little's law: what was under way on average is the rate by the time that each took.
-        yield Metric(
-            UNDER_WAY, "count", figure.operations / seconds * figure.latency.mean_ns / NS_PER_S, about
-        )
+        yield Metric.of(UNDER_WAY, figure.operations / seconds * figure.latency.mean_ns / NS_PER_S, about)
     if figure.cpu_ns is not None:
-        yield Metric(CPU, "ratio", figure.cpu_ns / figure.duration_ns, about)
+        yield Metric.of(CPU, figure.cpu_ns / figure.duration_ns, about)

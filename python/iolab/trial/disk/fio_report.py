@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from iolab.registry.disk_programs import FIO
 from iolab.results.dimensions import Dimensions
+from iolab.results.metric import unit_of
 from iolab.results.series import Series, series
 from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, DiskLatency
 from iolab.trial.disk.fio_jobs import Job, JobSection
@@ -24,10 +25,10 @@ QUANTILES: Mapping[str, tuple[float, int]] = {
 KIB = 1024
 DIRECTIONS = ("read", "write")
 """As fio's logs number them."""
-LOGS: Mapping[str, tuple[str, str, float]] = {
-    "bw": (RATE, "byte/s", KIB), "iops": (OPERATIONS, "op/s", 1), "lat": (LATENCY.format("mean"), "ns", 1),
+LOGS: Mapping[str, tuple[str, float]] = {
+    "bw": (RATE, KIB), "iops": (OPERATIONS, 1), "lat": (LATENCY.format("mean"), 1),
 }  # fmt: skip
-"""fio's logs: metric, unit, and what one of fio's units is in it."""
+"""fio's logs: metric, and what one of fio's units is in it."""
 LEAST_RATIO = 0.8
 """Of the time that it was to go on, what fio's last read or write must have reached."""
 HEADER, HEADER_END = "==> ", " <=="
@@ -340,7 +341,6 @@ def _together(logs: Sequence[tuple[Timed, Timed]], step_ms: int, *, mean: bool) 
 
 
 def _series(name: str, about: Dimensions, points: Sequence[tuple[int, float]], begin_ns: int) -> Series:
-    metric, unit, factor = LOGS[name]
-    return series(
-        metric, unit, [(begin_ns + at * NS_PER_MS, value * factor) for at, value in points], about, FIO
-    )
+    metric, factor = LOGS[name]
+    scaled = [(begin_ns + at * NS_PER_MS, value * factor) for at, value in points]
+    return series(metric, unit_of(metric), scaled, about, FIO)

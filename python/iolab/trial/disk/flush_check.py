@@ -124,5 +124,5 @@ def _lost(disk: Disk, verified: Verified) -> AcknowledgedLost:
 
 
 def _metrics(verified: Verified) -> Iterator[Metric]:
-    yield Metric(ACKNOWLEDGED, "count", float(verified.acknowledged))
-    yield Metric(KEPT, "count", float(verified.kept))
+    yield Metric.of(ACKNOWLEDGED, float(verified.acknowledged))
+    yield Metric.of(KEPT, float(verified.kept))

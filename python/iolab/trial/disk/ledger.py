@@ -206,11 +206,11 @@ def layer_metrics(rows: Sequence[Row], sections: Sequence[str] = ()) -> Iterator
         pairs = (("read", seen.read_bytes, seen.reads), ("written", seen.written_bytes, seen.writes))
         for word, moved, done in pairs:
             about = Dimensions(section=section, part=f"{row.layer}, {word}")
-            yield Metric(BYTES, "byte", float(moved), about)
+            yield Metric.of(BYTES, float(moved), about)
             if done is not None:
-                yield Metric(OPERATIONS, "count", float(done), about)
+                yield Metric.of(OPERATIONS, float(done), about)
         if seen.flushes is not None:
-            yield Metric(FLUSHES, "count", float(seen.flushes), Dimensions(section=section, part=row.layer))
+            yield Metric.of(FLUSHES, float(seen.flushes), Dimensions(section=section, part=row.layer))
 
 
 def ledger_warnings(found: Sequence[Step]) -> tuple[LedgerOpen, ...]:

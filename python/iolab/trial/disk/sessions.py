@@ -49,9 +49,9 @@ def session_metrics(values: Mapping[str, str], asked: Mapping[str, str]) -> Iter
     """Return the sizes that were agreed on, and those of them that the experiment asked for."""
     for name in LENGTHS:
         if values.get(name, "").isdecimal():
-            yield Metric(AGREED, "byte", float(values[name]), Dimensions(part=name))
+            yield Metric.of(AGREED, float(values[name]), Dimensions(part=name))
         if name in asked:
-            yield Metric(ASKED, "byte", float(asked[name]), Dimensions(part=name))
+            yield Metric.of(ASKED, float(asked[name]), Dimensions(part=name))
 
 
 def _shown(site: Site, kernel: str, command: tuple[str, ...], what: str) -> str:

@@ -120,9 +120,9 @@ def _answered(port: Port) -> Iterator[None]:
 
 def _metrics(port: Port, seen: Captured) -> Iterator[Metric]:
     about = Dimensions(port=port.ref)
-    yield Metric("captured_frames", "count", seen.kept_frames, about)
-    yield Metric("capture_lost_frames", "count", seen.lost_frames, about)
-    yield Metric("capture_overwritten_frames", "count", seen.overwritten_frames, about)
+    yield Metric.of("captured_frames", seen.kept_frames, about)
+    yield Metric.of("capture_lost_frames", seen.lost_frames, about)
+    yield Metric.of("capture_overwritten_frames", seen.overwritten_frames, about)
 
 
 def _warnings(port: Port, seen: Captured) -> Iterator[TrialWarning]:

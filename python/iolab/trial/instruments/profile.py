@@ -141,7 +141,7 @@ def profile_of(site: Site, asked: Profile) -> KernelProfiles:
 
 def _metrics(kernel: str, text: str, process: ProcessEnded, asked: Profile) -> Iterator[Metric]:
     yield from function_metrics(kernel, stacks_in(text), asked.frequency)
-    yield Metric("profiler_cpu_ratio", "ratio", _cost(process), Dimensions(machine=kernel or None))
+    yield Metric.of("profiler_cpu_ratio", _cost(process), Dimensions(machine=kernel or None))
 
 
 def _warnings(kernel: str, text: str, process: ProcessEnded) -> Iterator[TrialWarning]:

@@ -121,7 +121,7 @@ def shares(before: Counted, after: Counted) -> Seen:
         if len(took) < 2 or total < LEAST_FRAMES or min(took.values()) < 0:
             continue  # one queue has all; a card that was made again counts from 0
         for number, frames in sorted(took.items()):
-            metrics.append(Metric("queue_ratio", "ratio", frames / total, Dimensions(port=ref, queue=number)))
+            metrics.append(Metric.of("queue_ratio", frames / total, Dimensions(port=ref, queue=number)))
         warnings += _uneven(ref, took)
     return Seen(tuple(metrics), tuple(warnings))
 

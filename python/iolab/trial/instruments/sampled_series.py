@@ -12,6 +12,7 @@ from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.results.dimensions import Dimensions
+from iolab.results.metric import unit_of
 from iolab.results.series import Series, series
 from iolab.trial.counters.cpu_use import CLASSES
 from iolab.trial.measurement import begin_of
@@ -47,7 +48,7 @@ def _cpus(readings: Sequence[Reading], begin_ns: int, machine: str | None) -> It
     for cpu, own in rows.items():
         for name in (name for name in CLASSES if name not in IDLE):
             of = Dimensions(machine=machine, cpu=cpu, part=name.removesuffix("_ns"))
-            yield from _made("cpu_ratio", "ratio", _rates(own, begin_ns, _field(name), 1.0), of)
+            yield from _made("cpu_ratio", _rates(own, begin_ns, _field(name), 1.0), of)
 
 
 def _threads(readings: Sequence[Reading], begin_ns: int, machine: str | None) -> Iterator[Series]:
@@ -62,8 +63,8 @@ def _threads(readings: Sequence[Reading], begin_ns: int, machine: str | None) ->
         title = f"{process} {name}" if process else name
         same[title] = same.get(title, 0) + 1
         of = Dimensions(machine=machine, thread=title if same[title] == 1 else f"{title}#{same[title]}")
-        yield from _made("thread_cpu_ratio", "ratio", _rates(own, begin_ns, _field("run_ns"), 1.0), of)
-        yield from _made("thread_wait_ratio", "ratio", _rates(own, begin_ns, _field("wait_ns"), 1.0), of)
+        yield from _made("thread_cpu_ratio", _rates(own, begin_ns, _field("run_ns"), 1.0), of)
+        yield from _made("thread_wait_ratio", _rates(own, begin_ns, _field("wait_ns"), 1.0), of)
 
 
 def _ports(
@@ -84,18 +85,14 @@ def _ports(
     for ref, own in interfaces.items():
         of = Dimensions(port=ref)
         for way in ("rx", "tx"):
-            yield from _made(f"{way}_bps", "bit/s", _rates(own, begin_ns, _field(f"{way}_bytes"), 8e9), of)
-            yield from _made(
-                f"{way}_pps", "packet/s", _rates(own, begin_ns, _field(f"{way}_packets"), 1e9), of
-            )
-            yield from _made(
-                f"{way}_drops_pps", "packet/s", _rates(own, begin_ns, _field(f"{way}_dropped"), 1e9), of
-            )
+            yield from _made(f"{way}_bps", _rates(own, begin_ns, _field(f"{way}_bytes"), 8e9), of)
+            yield from _made(f"{way}_pps", _rates(own, begin_ns, _field(f"{way}_packets"), 1e9), of)
+            yield from _made(f"{way}_drops_pps", _rates(own, begin_ns, _field(f"{way}_dropped"), 1e9), of)
     for ref, queued in qdiscs.items():
         of = Dimensions(port=ref)
         points = [(at_ns - begin_ns, float(row.backlog_bytes)) for at_ns, row in _rising(queued)]
-        yield from _made("qdisc_backlog_bytes", "byte", points, of)
-        yield from _made("qdisc_drops_pps", "packet/s", _rates(queued, begin_ns, _field("drops"), 1e9), of)
+        yield from _made("qdisc_backlog_bytes", points, of)
+        yield from _made("qdisc_drops_pps", _rates(queued, begin_ns, _field("drops"), 1e9), of)
 
 
 def _field(name: str) -> Callable[[object], int]:
@@ -125,6 +122,6 @@ def _rates(
     ]
 
 
-def _made(name: str, unit: str, points: Points, of: Dimensions) -> Iterator[Series]:
+def _made(name: str, points: Points, of: Dimensions) -> Iterator[Series]:
     if any(value for _, value in points):
-        yield series(name, unit, points, of, SOURCE)
+        yield series(name, unit_of(name), points, of, SOURCE)

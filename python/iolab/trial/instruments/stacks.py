@@ -85,9 +85,9 @@ def function_metrics(machine: str, found: Stacks, frequency_hz: int) -> Iterator
     for thread, function, ratio in functions(found, frequency_hz)[:MOST_FUNCTIONS]:
         if ratio >= LEAST_RATIO:
             of = Dimensions(machine=about, thread=thread, part=function)
-            yield Metric("profile_self_ratio", "ratio", ratio, of)
-    yield Metric("profile_samples", "count", found.samples, Dimensions(machine=about))
-    yield Metric("profile_lost_samples", "count", found.lost, Dimensions(machine=about))
+            yield Metric.of("profile_self_ratio", ratio, of)
+    yield Metric.of("profile_samples", found.samples, Dimensions(machine=about))
+    yield Metric.of("profile_lost_samples", found.lost, Dimensions(machine=about))
 
 
 def hidden_ratio(found: Stacks) -> float:
@@ -112,9 +112,9 @@ def waits_in(text: str) -> list[Waited]:
 def wait_metrics(machine: str, found: Sequence[Waited]) -> Iterator[Metric]:
     """Yield where a kernel waited for locks."""
     about = machine or None
-    yield Metric("lock_wait_ns", "ns", sum(one.total_ns for one in found), Dimensions(machine=about))
+    yield Metric.of("lock_wait_ns", sum(one.total_ns for one in found), Dimensions(machine=about))
     by_place: Counter[str] = Counter()
     for one in found:
         by_place[f"{one.caller} ({one.kind})"] += round(one.total_ns)
     for place, total in by_place.most_common(MOST_LOCKS):
-        yield Metric("lock_wait_ns", "ns", total, Dimensions(machine=about, part=place))
+        yield Metric.of("lock_wait_ns", total, Dimensions(machine=about, part=place))

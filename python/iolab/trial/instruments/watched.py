@@ -28,7 +28,7 @@ from iolab.messages.capture_warnings import (
 )
 from iolab.messages.warnings import TrialWarning
 from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Metric, unit_of
 from iolab.results.series import Over, Series, Values
 from iolab.results.series import series as series_over_time
 from iolab.trial.histograms import quantile
@@ -86,24 +86,22 @@ def _metrics(about: Dimensions, seen: WatchedPoint) -> Iterator[Metric]:
     if seen.first_ns is None or seen.last_ns is None:
         return
     first = seen.windows[0]
-    yield Metric("watched_bytes", "byte", first.bytes, about)
-    yield Metric("watched_frames", "count", first.frames, about)
+    yield Metric.of("watched_bytes", first.bytes, about)
+    yield Metric.of("watched_frames", first.frames, about)
     for windows in seen.windows:
         yield from _window_metrics(_of(about, windows), windows)
     yield from _train_metrics(about, seen.trains)
     for bucket in seen.curve:
         if bucket.left_bytes == 0 or bucket.depth_bytes < first.bytes:
-            yield Metric("burst_bytes", "byte", bucket.depth_bytes, replace(about, rate_bps=bucket.rate_bps))
+            yield Metric.of("burst_bytes", bucket.depth_bytes, replace(about, rate_bps=bucket.rate_bps))
     if seen.line is not None:
         of_line = replace(about, rate_bps=seen.line.needs.rate_bps, part=LINE)
-        yield Metric("line_buffer_bytes", "byte", seen.line.needs.depth_bytes, of_line)
+        yield Metric.of("line_buffer_bytes", seen.line.needs.depth_bytes, of_line)
         span_ns = max(seen.last_ns - seen.first_ns, seen.line.busy_ns, 1)
-        yield Metric("line_busy_ratio", "ratio", seen.line.busy_ns / span_ns, of_line)
+        yield Metric.of("line_busy_ratio", seen.line.busy_ns / span_ns, of_line)
         for loss in seen.line.losses:
             ratio = loss.lost_bytes / loss.offered_bytes if loss.offered_bytes else 0.0
-            yield Metric(
-                "predicted_loss_ratio", "ratio", ratio, replace(of_line, buffer_bytes=loss.depth_bytes)
-            )
+            yield Metric.of("predicted_loss_ratio", ratio, replace(of_line, buffer_bytes=loss.depth_bytes))
 
 
 def _of(about: Dimensions, windows: WatchWindows) -> Dimensions:
@@ -117,28 +115,27 @@ def _window_metrics(about: Dimensions, windows: WatchWindows) -> Iterator[Metric
     for share, name in QUANTILES:
         value = quantile(windows.histogram, share)
         if value is not None:
-            yield Metric(f"window_rate_{name}_bps", "bit/s", value * bits, about)
-    yield Metric("window_rate_mean_bps", "bit/s", windows.bytes / windows.windows * bits, about)
-    yield Metric("idle_ratio", "ratio", windows.idle_windows / windows.windows, about)
+            yield Metric.of(f"window_rate_{name}_bps", value * bits, about)
+    yield Metric.of("window_rate_mean_bps", windows.bytes / windows.windows * bits, about)
+    yield Metric.of("idle_ratio", windows.idle_windows / windows.windows, about)
     mean = windows.frames / windows.windows
     variance = windows.frames_squared / windows.windows - mean * mean
-    yield Metric("dispersion_index", "ratio", max(0.0, variance) / mean, about)
+    yield Metric.of("dispersion_index", max(0.0, variance) / mean, about)
 
 
 def _train_metrics(about: Dimensions, trains: WatchTrains) -> Iterator[Metric]:
     of = (
-        ("train_frames", "count", trains.frames),
-        ("train_bytes", "byte", trains.bytes),
-        ("train_length", "ns", trains.lengths_ns),
-        ("train_interval", "ns", trains.intervals_ns),
-        ("gap", "ns", trains.gaps_ns),
+        ("train_frames_{}", trains.frames),
+        ("train_bytes_{}", trains.bytes),
+        ("train_length_{}_ns", trains.lengths_ns),
+        ("train_interval_{}_ns", trains.intervals_ns),
+        ("gap_{}_ns", trains.gaps_ns),
     )
-    for name, unit, histogram in of:
+    for name, histogram in of:
         for share, which in QUANTILES:
             value = quantile(histogram, share)
             if value is not None:
-                suffix = {"ns": "_ns"}.get(unit, "")
-                yield Metric(f"{name}_{which}{suffix}", unit, value, about)
+                yield Metric.of(name.format(which), value, about)
 
 
 def _stolen_metrics(about: Dimensions, seen: WatchedPoint, found: Watched) -> Iterator[Metric]:
@@ -150,7 +147,7 @@ def _stolen_metrics(about: Dimensions, seen: WatchedPoint, found: Watched) -> It
     )
     window_ns = seen.windows[0].window_ns
     of = replace(about, window_ns=window_ns)
-    yield Metric("stolen_windows_ratio", "ratio", touched_ns / (last_ns - first_ns), of)
+    yield Metric.of("stolen_windows_ratio", touched_ns / (last_ns - first_ns), of)
 
 
 def _stolen_series(asked: Watch, found: Watched) -> Iterator[Series]:
@@ -183,34 +180,24 @@ def _series(about: Dimensions, seen: WatchedPoint, columns: Columns, begin_ns: i
         windows = seen.windows[place]
         yield from _of_windows(_of(about, windows), windows, found, begin_ns)
     gaps = seen.trains.gaps_ns.buckets
-    yield from _values("gaps_by_ns", "count", gaps, about)
-    yield from _values("trains_by_frames", "count", seen.trains.frames.buckets, about)
-    yield from _values("trains_by_ns", "count", seen.trains.lengths_ns.buckets, about)
+    yield from _values("gaps_by_ns", gaps, about)
+    yield from _values("trains_by_frames", seen.trains.frames.buckets, about)
+    yield from _values("trains_by_ns", seen.trains.lengths_ns.buckets, about)
     curve = [(bucket.rate_bps, bucket.depth_bytes) for bucket in seen.curve]
-    yield from _values("burst_bytes_by_bps", "byte", curve if seen.first_ns is not None else (), about)
+    yield from _values("burst_bytes_by_bps", curve if seen.first_ns is not None else (), about)
 
 
 def _of_windows(about: Dimensions, windows: WatchWindows, found: Unpacked, begin_ns: int) -> Iterator[Series]:
     at_ns = found.numbers * windows.window_ns - begin_ns
-    for name, unit, values in (
-        ("window_bytes", "byte", found.bytes),
-        ("window_frames", "count", found.frames),
-    ):
-        yield Series(name, unit, at_ns, values.astype(np.float64), about, Over.WINDOWS, SOURCE)
+    for name, values in (("window_bytes", found.bytes), ("window_frames", found.frames)):
+        yield Series(name, unit_of(name), at_ns, values.astype(np.float64), about, Over.WINDOWS, SOURCE)
 
 
-def _values(name: str, unit: str, points: Sequence[tuple[int, int]], about: Dimensions) -> Iterator[Series]:
+def _values(name: str, points: Sequence[tuple[int, int]], about: Dimensions) -> Iterator[Series]:
     if points:
         at = np.array([value for value, _ in points], dtype=np.int64)
-        yield Series(
-            name,
-            unit,
-            at,
-            np.array([count for _, count in points], dtype=np.float64),
-            about,
-            Over.VALUES,
-            SOURCE,
-        )
+        counts = np.array([count for _, count in points], dtype=np.float64)
+        yield Series(name, unit_of(name), at, counts, about, Over.VALUES, SOURCE)
 
 
 def _flow_series(about: Dimensions, seen: WatchedPoint, flows: Columns, begin_ns: int) -> Iterator[Series]:
@@ -243,8 +230,8 @@ def _fairness(about: Dimensions, seen: WatchedPoint, flows: Columns) -> Iterator
     for place in known:
         flow = seen.flows[place]
         of = replace(about, flow=flow_name(flow))
-        yield Metric("watched_bytes", "byte", flow.windows.bytes, of)
-        yield Metric("watched_frames", "count", flow.windows.frames, of)
+        yield Metric.of("watched_bytes", flow.windows.bytes, of)
+        yield Metric.of("watched_frames", flow.windows.frames, of)
     if len(known) < 2:
         return
     window_ns = seen.flows[0].windows.window_ns
@@ -255,9 +242,7 @@ def _fairness(about: Dimensions, seen: WatchedPoint, flows: Columns) -> Iterator
         if count >= 1:
             index = _jain([_joined(found, first, count, times) for found in known.values()])
             if index is not None:
-                yield Metric(
-                    "window_fairness_index", "ratio", index, replace(about, window_ns=window_ns * times)
-                )
+                yield Metric.of("window_fairness_index", index, replace(about, window_ns=window_ns * times))
 
 
 def _joined(found: Unpacked, first: int, count: int, times: int) -> Values:

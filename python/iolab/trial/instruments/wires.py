@@ -124,13 +124,13 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
         for about, way in _ways(link, before[link.name], after[link.name]):
             if way.left_frames == 0:
                 continue
-            metrics.append(Metric("wire_late_frames", "count", float(way.late_frames), about))
-            metrics.append(Metric("wire_late_ratio", "ratio", way.late_frames / way.left_frames, about))
-            metrics.append(Metric("wire_spared_frames", "count", float(way.spared_frames), about))
+            metrics.append(Metric.of("wire_late_frames", float(way.late_frames), about))
+            metrics.append(Metric.of("wire_late_ratio", way.late_frames / way.left_frames, about))
+            metrics.append(Metric.of("wire_spared_frames", float(way.spared_frames), about))
             if link.paced:
                 lost_ns = max(0, way.slipped_ns + way.short_ns)
                 lost = lost_ns / max(1, lost_ns + way.paced_ns)
-                metrics.append(Metric("pacer_lost_ratio", "ratio", lost, about))
+                metrics.append(Metric.of("pacer_lost_ratio", lost, about))
                 if lost > MOST_LOST_RATIO:
                     at = str(about.direction)
                     warnings.append(PacerSlipped(link=link.name, direction=at, lost_ratio=lost))

@@ -62,7 +62,7 @@ def latency_metrics(records: Sequence[LoadRecord], load_ratio: float | None = No
     one = shown[-1]
     values = {"p50": one.p50, "p99": one.p99, "p999": one.p999, "max": one.max}
     about = Dimensions(load_ratio=load_ratio)
-    return [Metric(f"latency_{name}_ns", "ns", float(value), about) for name, value in values.items()]
+    return [Metric.of(f"latency_{name}_ns", float(value), about) for name, value in values.items()]
 
 
 def use_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) -> list[Metric]:
@@ -78,10 +78,10 @@ def use_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) 
     steal = [cpu.steal_ratio for record in records for cpu in record.cpus]
     whole = Dimensions(load_ratio=load_ratio)
     return [
-        *(Metric("thread_cpu_ratio", "ratio", fmean(values), about) for about, values in threads.items()),
-        *(Metric("cpu_busy_ratio", "ratio", fmean(values), about) for about, values in busy.items()),
+        *(Metric.of("thread_cpu_ratio", fmean(values), about) for about, values in threads.items()),
+        *(Metric.of("cpu_busy_ratio", fmean(values), about) for about, values in busy.items()),
         *(
-            Metric(name, "ratio", fmean(values), whole)
+            Metric.of(name, fmean(values), whole)
             for name, values in (
                 ("host_cpu_ratio", [one for own in busy.values() for one in own]),
                 ("host_steal_ratio", steal),
@@ -108,8 +108,8 @@ def balance_metrics(records: Sequence[LoadRecord]) -> tuple[Metric, ...]:
     unexplained = sum(record.unexplained_frames for record in records)
     balanced = sum(record.unexplained_frames == 0 for record in records)
     return (
-        Metric("unexplained_frames", "count", float(unexplained)),
-        Metric("balanced_ratio", "ratio", balanced / len(records)),
+        Metric.of("unexplained_frames", float(unexplained)),
+        Metric.of("balanced_ratio", balanced / len(records)),
     )
 
 

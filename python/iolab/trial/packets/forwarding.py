@@ -21,7 +21,7 @@ from iolab.messages.warnings import (
 )
 from iolab.registry.searches import SEARCHES
 from iolab.results.load import LoadRecord
-from iolab.results.metric import FRAME_RATE, Metric
+from iolab.results.metric import Metric
 from iolab.results.packets import SearchRecord
 from iolab.results.search import Found, Goal, StopReason
 from iolab.results.verdict import Limit
@@ -176,24 +176,24 @@ def _metrics(bench: LoadBench, found: Found, records: Sequence[LoadRecord]) -> l
     limit, limit_with_burst = limited_by(found, records), found_limit(found, records)
     limits = dict.fromkeys(BOUNDED, limit) | dict.fromkeys(BOUNDED_WITH_BURST, limit_with_burst)
     metrics = [
-        Metric(name, FRAME_RATE, bench.over_all(fps), limited_by=limits.get(name, ""))
+        Metric.of(name, bench.over_all(fps), limited_by=limits.get(name, ""))
         for name, fps in rates.items()
         if fps is not None
     ]
     if rates["forwarded_fps"] is not None:
         metrics += [
-            Metric("forwarded_per_direction_fps", FRAME_RATE, each_fps, limited_by=limit),
-            Metric("forwarded_bps_l1", "bit/s", bps_l1(rate_fps, sizes), limited_by=limit),
-            Metric("forwarded_bps_l2", "bit/s", bps_l2(rate_fps, sizes), limited_by=limit),
+            Metric.of("forwarded_per_direction_fps", each_fps, limited_by=limit),
+            Metric.of("forwarded_bps_l1", bps_l1(rate_fps, sizes), limited_by=limit),
+            Metric.of("forwarded_bps_l2", bps_l2(rate_fps, sizes), limited_by=limit),
         ]
     metrics += [
-        Metric("search_seconds", "s", (end_ns - records[0].begin_ns) / NS_PER_S),
-        Metric("load_trials", "count", float(found.trials)),
-        Metric("perturbed_trials", "count", float(found.perturbed_trials)),
+        Metric.of("search_seconds", (end_ns - records[0].begin_ns) / NS_PER_S),
+        Metric.of("load_trials", float(found.trials)),
+        Metric.of("perturbed_trials", float(found.perturbed_trials)),
     ]
     loss = mean_loss(at_lower)
     if loss is not None:
-        metrics.append(Metric("loss_ratio", "ratio", loss))
+        metrics.append(Metric.of("loss_ratio", loss))
     return [*metrics, *balance_metrics(records), *use_metrics(at_lower)]
 
 

@@ -2,7 +2,7 @@
 
 from iolab.experiment.model.packets import Latency
 from iolab.lab.packets.frames import given_fps
-from iolab.results.metric import FRAME_RATE, Metric
+from iolab.results.metric import Metric
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (
@@ -33,15 +33,15 @@ def measure_latency(site: Site, measure: Latency) -> Measured:
         (record,) = judged([ran], taken)
         metrics = [
             *latency_metrics([record]),
-            Metric("offered_fps", FRAME_RATE, record.offered_fps),
-            Metric("forwarded_fps", FRAME_RATE, record.forwarded_fps),
-            Metric("loss_ratio", "ratio", record.result.loss_ratio),
-            Metric("reordered_frames", "count", float(record.disorder[0])),
-            Metric("duplicate_frames", "count", float(record.disorder[1])),
+            Metric.of("offered_fps", record.offered_fps),
+            Metric.of("forwarded_fps", record.forwarded_fps),
+            Metric.of("loss_ratio", record.result.loss_ratio),
+            Metric.of("reordered_frames", float(record.disorder[0])),
+            Metric.of("duplicate_frames", float(record.disorder[1])),
             *balance_metrics([record]),
             *use_metrics([record]),
         ]
         if record.latency is not None:
-            metrics.append(Metric("latency_min_ns", "ns", float(record.latency.min)))
-            metrics.append(Metric("latency_mean_ns", "ns", record.latency.mean))
+            metrics.append(Metric.of("latency_min_ns", float(record.latency.min)))
+            metrics.append(Metric.of("latency_mean_ns", record.latency.mean))
         return measured(bench, [record], metrics, taken, rate_fps=fps)

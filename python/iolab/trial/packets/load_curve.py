@@ -12,7 +12,7 @@ from iolab.messages.warnings import (
 )
 from iolab.results.dimensions import Dimensions
 from iolab.results.load import LoadRecord
-from iolab.results.metric import FRAME_RATE, Metric
+from iolab.results.metric import Metric
 from iolab.results.packets import SearchRecord
 from iolab.results.verdict import Limit
 from iolab.trial.failed import Failed
@@ -65,7 +65,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
         everything = [*judged(found, taken), *steps]
         metrics = (
             _highest(steps),
-            Metric("rate_fps", FRAME_RATE, bench.over_all(rate_fps), limited_by=limit),
+            Metric.of("rate_fps", bench.over_all(rate_fps), limited_by=limit),
             *balance_metrics(everything),
             *(metric for step in steps for metric in _step(step)),
         )
@@ -82,7 +82,7 @@ def _highest(steps: Sequence[LoadRecord]) -> Metric:
         limit = own[0].value if len(own) == len(causes) else ""
     else:
         limit = Limit.HOST.value if any(step.verdict.limit is Limit.HOST for step in steps) else "load"
-    return Metric("forwarded_fps", FRAME_RATE, best, limited_by=limit)
+    return Metric.of("forwarded_fps", best, limited_by=limit)
 
 
 def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
@@ -95,10 +95,10 @@ def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
 def _step(record: LoadRecord) -> tuple[Metric, ...]:
     at_load = Dimensions(load_ratio=record.share_ratio)
     return (
-        Metric("offered_fps", FRAME_RATE, record.offered_fps, at_load),
-        Metric("forwarded_fps", FRAME_RATE, record.forwarded_fps, at_load),
-        Metric("loss_ratio", "ratio", record.result.loss_ratio, at_load),
-        Metric("unsent_ratio", "ratio", record.result.unsent_ratio, at_load),
+        Metric.of("offered_fps", record.offered_fps, at_load),
+        Metric.of("forwarded_fps", record.forwarded_fps, at_load),
+        Metric.of("loss_ratio", record.result.loss_ratio, at_load),
+        Metric.of("unsent_ratio", record.result.unsent_ratio, at_load),
         *latency_metrics([record], record.share_ratio),
         *use_metrics([record], record.share_ratio),
     )

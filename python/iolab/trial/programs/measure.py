@@ -189,9 +189,9 @@ def _mean(values: Sequence[float]) -> float:
 def _own(ended: ProcessEnded) -> tuple[Metric, ...]:
     """Return what iolab itself saw of the program."""
     return (
-        Metric("elapsed_s", "s", (ended.end_ns - ended.begin_ns) / 1e9),
-        Metric("cpu_user_s", "s", ended.cpu_user_ns / 1e9),
-        Metric("cpu_system_s", "s", ended.cpu_system_ns / 1e9),
+        Metric.of("elapsed_s", (ended.end_ns - ended.begin_ns) / 1e9),
+        Metric.of("cpu_user_s", ended.cpu_user_ns / 1e9),
+        Metric.of("cpu_system_s", ended.cpu_system_ns / 1e9),
     )
 
 

@@ -6,7 +6,7 @@ from iolab.agent.traffic import Histogram
 from iolab.experiment.model.measures import Ping, RequestResponse
 from iolab.messages.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
 from iolab.messages.warnings import TrialWarning
-from iolab.results.metric import Metric
+from iolab.results.metric import Metric, unit_of
 from iolab.results.series import Series, series
 from iolab.trial.histograms import even_quantile, quantile
 from iolab.trial.round_trips.requests import ProbesReport, Slice, TransactionsReport
@@ -25,10 +25,10 @@ def ping_metrics(report: ProbesReport) -> tuple[Metric, ...]:
     """Return round-trip times, loss and disorder."""
     return (
         *_times("rtt", report.rtt_ns),
-        Metric("loss_ratio", "ratio", 1 - report.received / report.sent if report.sent else 0.0),
-        Metric("requests_sent", "count", float(report.sent)),
-        Metric("duplicate_answers", "count", float(report.duplicate)),
-        Metric("reordered_answers", "count", float(report.reordered)),
+        Metric.of("loss_ratio", 1 - report.received / report.sent if report.sent else 0.0),
+        Metric.of("requests_sent", float(report.sent)),
+        Metric.of("duplicate_answers", float(report.duplicate)),
+        Metric.of("reordered_answers", float(report.reordered)),
         *_responsiveness(report.rtt_ns),
     )
 
@@ -53,15 +53,11 @@ def transaction_metrics(measure: RequestResponse, report: TransactionsReport) ->
     """Return the rate of transactions, their latency, and losses."""
     asked = report.transactions + report.lost
     return (
-        Metric("transactions_per_s", "1/s", report.transactions / report.duration_ns * NS_PER_S),
+        Metric.of("transactions_per_s", report.transactions / report.duration_ns * NS_PER_S),
         *_times("transaction", report.latency_ns),
         *(_times("connect", report.connect_ns) if report.connect_ns.count else ()),
-        Metric("transactions", "count", float(report.transactions)),
-        *(
-            [Metric("loss_ratio", "ratio", report.lost / asked)]
-            if measure.protocol == "udp" and asked
-            else []
-        ),
+        Metric.of("transactions", float(report.transactions)),
+        *([Metric.of("loss_ratio", report.lost / asked)] if measure.protocol == "udp" and asked else []),
         *_responsiveness(report.latency_ns),
     )
 
@@ -83,13 +79,12 @@ def trip_series(
     ]
     if not ended:
         return ()
-    return (
-        series(
-            f"{name}_mean_ns", "ns", [(at, each.sum_ns / each.count) for at, each in ended], source=source
-        ),
-        series(f"{name}_max_ns", "ns", [(at, float(each.max_ns)) for at, each in ended], source=source),
-        series(f"{name}s_per_s", "1/s", _rates(report.slices, report.slice_ns, begin_ns), source=source),
-    )
+    found = {
+        f"{name}_mean_ns": [(at, each.sum_ns / each.count) for at, each in ended],
+        f"{name}_max_ns": [(at, float(each.max_ns)) for at, each in ended],
+        f"{name}s_per_s": _rates(report.slices, report.slice_ns, begin_ns),
+    }
+    return tuple(series(name, unit_of(name), points, source=source) for name, points in found.items())
 
 
 def _rates(slices: Sequence[Slice], slice_ns: int, begin_ns: int) -> list[tuple[int, float]]:
@@ -101,13 +96,13 @@ def _times(name: str, found: Histogram) -> Iterator[Metric]:
     if not found.count or found.min is None or found.max is None:
         return
     for word, share in QUANTILES.items():
-        yield Metric(f"{name}_{word}_ns", "ns", even_quantile(found, share) or 0.0)
-    yield Metric(f"{name}_mean_ns", "ns", found.sum / found.count)
-    yield Metric(f"{name}_min_ns", "ns", float(found.min))
-    yield Metric(f"{name}_max_ns", "ns", float(found.max))
+        yield Metric.of(f"{name}_{word}_ns", even_quantile(found, share) or 0.0)
+    yield Metric.of(f"{name}_mean_ns", found.sum / found.count)
+    yield Metric.of(f"{name}_min_ns", float(found.min))
+    yield Metric.of(f"{name}_max_ns", float(found.max))
 
 
 def _responsiveness(found: Histogram) -> Iterator[Metric]:
     """Yield the round trips that fit one after the other into a minute."""
     if found.count and found.sum:
-        yield Metric("round_trips_per_min", "1/min", NS_PER_MIN * found.count / found.sum)
+        yield Metric.of("round_trips_per_min", NS_PER_MIN * found.count / found.sum)

@@ -34,7 +34,7 @@ def in_flight(
     """
     found = [_mean_bytes(connections, *flow, duration_ns) for flow in flows]
     if found and all(found):
-        yield Metric("in_flight_bytes", "byte", sum(found))
+        yield Metric.of("in_flight_bytes", sum(found))
 
 
 def _mean_bytes(

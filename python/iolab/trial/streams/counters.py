@@ -45,8 +45,8 @@ def cpu_metrics(before: Reading, after: Reading, machine: str | None = None) -> 
         return ()
     about = Dimensions(machine=machine)
     return (
-        Metric("host_cpu_ratio", "ratio", busy / total, about),
-        Metric("host_steal_ratio", "ratio", steal / total, about),
+        Metric.of("host_cpu_ratio", busy / total, about),
+        Metric.of("host_steal_ratio", steal / total, about),
     )
 
 
@@ -120,7 +120,7 @@ def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> tuple[Metric, 
         return ()
     received_ratio = 1 - loss_ratio
     unread_ratio = (counted / delivered - 1) * received_ratio
-    return (Metric("unread_ratio", "ratio", min(max(unread_ratio, 0.0), loss_ratio)),)
+    return (Metric.of("unread_ratio", min(max(unread_ratio, 0.0), loss_ratio)),)
 
 
 def disagreements(protocol: str, found: Sequence[Arrival], *, alone: bool = True) -> tuple[TrialWarning, ...]:

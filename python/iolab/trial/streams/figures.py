@@ -10,23 +10,23 @@ from iolab.trial.streams.iperf3_report import FlowReport
 def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> tuple[Metric, ...]:
     """Return rates summed over flows, loss over all datagrams, means of jitter and round-trip time."""
     return (
-        Metric("received_bps", "bit/s", sum(flow.received_bps for flow in flows)),
-        Metric("sent_bps", "bit/s", sum(flow.sent_bps for flow in flows)),
+        Metric.of("received_bps", sum(flow.received_bps for flow in flows)),
+        Metric.of("sent_bps", sum(flow.sent_bps for flow in flows)),
         *(_udp_metrics(flows) if protocol == "udp" else _tcp_metrics(flows)),
-        Metric("cpu_from_ratio", "ratio", max(flow.cpu_src_ratio for flow in flows)),
-        Metric("cpu_to_ratio", "ratio", max(flow.cpu_dst_ratio for flow in flows)),
+        Metric.of("cpu_from_ratio", max(flow.cpu_src_ratio for flow in flows)),
+        Metric.of("cpu_to_ratio", max(flow.cpu_dst_ratio for flow in flows)),
         *(_by_flow(protocol, flows) if len(flows) > 1 else ()),
     )
 
 
 def _by_flow(protocol: str, flows: Sequence[FlowReport]) -> Iterator[Metric]:
-    yield Metric("fairness", "ratio", jain_index([flow.received_bps for flow in flows]))
+    yield Metric.of("fairness", jain_index([flow.received_bps for flow in flows]))
     for name, flow in zip(flow_names(flows), flows, strict=True):
         about = Dimensions(flow=name)
-        yield Metric("received_bps", "bit/s", flow.received_bps, about)
-        yield Metric("sent_bps", "bit/s", flow.sent_bps, about)
+        yield Metric.of("received_bps", flow.received_bps, about)
+        yield Metric.of("sent_bps", flow.sent_bps, about)
         if protocol == "udp" and flow.datagrams:
-            yield Metric("loss_ratio", "ratio", flow.lost_datagrams / flow.datagrams, about)
+            yield Metric.of("loss_ratio", flow.lost_datagrams / flow.datagrams, about)
 
 
 def flow_names(flows: Sequence[FlowReport]) -> list[str]:
@@ -52,16 +52,16 @@ def jain_index(rates: Sequence[float]) -> float:
 def _udp_metrics(flows: Sequence[FlowReport]) -> Iterator[Metric]:
     datagrams = sum(flow.datagrams for flow in flows)
     lost = sum(flow.lost_datagrams for flow in flows)
-    yield Metric("loss_ratio", "ratio", lost / datagrams if datagrams else 0.0)
+    yield Metric.of("loss_ratio", lost / datagrams if datagrams else 0.0)
     jitters = [flow.jitter_ns for flow in flows if flow.jitter_ns is not None]
     if jitters:
-        yield Metric("jitter_ns", "ns", sum(jitters) / len(jitters))
+        yield Metric.of("jitter_ns", sum(jitters) / len(jitters))
 
 
 def _tcp_metrics(flows: Sequence[FlowReport]) -> Iterator[Metric]:
     again = [flow.retransmits for flow in flows if flow.retransmits is not None]
     times = [flow.rtt_mean_ns for flow in flows if flow.rtt_mean_ns is not None]
     if again:
-        yield Metric("retransmits", "count", float(sum(again)))
+        yield Metric.of("retransmits", float(sum(again)))
     if times:
-        yield Metric("rtt_mean_ns", "ns", sum(times) / len(times))
+        yield Metric.of("rtt_mean_ns", sum(times) / len(times))

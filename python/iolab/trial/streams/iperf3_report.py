@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from iolab.lab.topology import Endpoint
 from iolab.results.dimensions import Dimensions
+from iolab.results.metric import unit_of
 from iolab.results.series import Series, series
 from iolab.trial.streams.iperf3 import Pair
 from iolab.units import NS_PER_S
@@ -322,9 +323,9 @@ def interval_series(flow: str, sender: Report, receiver: Report, begin_ns: int) 
     sent, arrived = _rows(sender, sending=True), _rows(receiver, sending=False)
     yield from _rates("received_bps", arrived, begin_ns, of)
     yield from _rates("sent_bps", sent, begin_ns, of)
-    yield from _told("rtt_ns", "ns", sent, begin_ns, of, _rtt_ns)
-    yield from _told("cwnd_bytes", "byte", sent, begin_ns, of, _cwnd_bytes)
-    yield from _told("retransmits", "count", sent, begin_ns, of, _retransmits)
+    yield from _told("rtt_ns", sent, begin_ns, of, _rtt_ns)
+    yield from _told("cwnd_bytes", sent, begin_ns, of, _cwnd_bytes)
+    yield from _told("retransmits", sent, begin_ns, of, _retransmits)
 
 
 def _rows(report: Report, *, sending: bool) -> Rows:
@@ -341,12 +342,11 @@ def _rates(name: str, rows: Rows, begin_ns: int, of: Dimensions) -> Iterator[Ser
         (begin_ns + end, sum(one.bytes for one in own) * 8 * NS_PER_S / length) for end, length, own in rows
     ]
     if points:
-        yield series(name, "bit/s", points, of, SOURCE)
+        yield series(name, unit_of(name), points, of, SOURCE)
 
 
 def _told(
     name: str,
-    unit: str,
     rows: Rows,
     begin_ns: int,
     of: Dimensions,
@@ -355,7 +355,7 @@ def _told(
     """Yield what TCP said; nothing of datagrams, and nothing where it was not known in any interval."""
     points = [(begin_ns + end, value) for end, _, own in rows if (value := read(own)) is not None]
     if points:
-        yield series(name, unit, points, of, SOURCE)
+        yield series(name, unit_of(name), points, of, SOURCE)
 
 
 def _rtt_ns(rows: Sequence[IntervalStream]) -> float | None:
