@@ -38,8 +38,8 @@ from iolab.trial.lab_access import GuestPlace, Site
 from iolab.trial.measurement import TrialFailed
 from iolab.trial.packets.figures import packet_trial
 from iolab.trial.packets.forwarding import make_strategy, search
-from iolab.trial.packets.latency import USUAL_LOSS_RATIO
 from iolab.trial.packets.load import LoadBench
+from iolab.trial.packets.load_curve import USUAL_LOSS_RATIO
 from iolab.trial.search.types import LoadTrial
 
 ARGUMENTS = (Argument("name", (), "parts of the names of faults; absent: all", several=True),)

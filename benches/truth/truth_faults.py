@@ -9,7 +9,7 @@ from iolab.agent.client import Agent
 from iolab.experiment.model.packets import Latency
 from iolab.report.locale import EN
 from iolab.trial.measurement import Measured
-from iolab.trial.packets.latency import measure_latency
+from iolab.trial.packets.load_curve import measure_latency
 
 SLACK_RATIOS = {"reordered_frames": 0.02}
 """How far a figure may be from the kernel's count: the first frames of a slow class are not overtaken [ratio]."""

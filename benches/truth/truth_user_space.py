@@ -19,7 +19,7 @@ from benches.truth.truth_lab import DUT, TESTER, inside, kernel_counts, lab_of
 
 from iolab.agent.client import Agent
 from iolab.experiment.model.packets import Latency
-from iolab.trial.packets.latency import measure_latency
+from iolab.trial.packets.load_curve import measure_latency
 
 PATHS = ("af_xdp", "af_packet", "bpf_live")
 LOADS_FPS, SECONDS = (5_000, 20_000), 2

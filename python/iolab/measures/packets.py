@@ -170,7 +170,7 @@ LOAD_CURVE = packet_kind(
 
 
 def _measure_latency(site: "Site", measure: Latency) -> "Measured":
-    from iolab.trial.packets.latency import measure_latency
+    from iolab.trial.packets.load_curve import measure_latency
 
     return measure_latency(site, measure)
 

@@ -115,7 +115,7 @@ METHODS: tuple[MetricMethod, ...] = (
     MetricMethod(
         name="load-rate", metrics=("offered_fps", "forwarded_fps", "unsent_ratio"), kinds=("latency",),
         code=(
-            "iolab.trial.packets.latency:measure_latency!", "iolab.results.load:LoadRecord",
+            "iolab.trial.packets.load_curve:measure_latency!", "iolab.results.load:LoadRecord",
             "iolab.results.search:LoadResult", *_LOAD,
         ),
     ),
@@ -190,7 +190,7 @@ METHODS: tuple[MetricMethod, ...] = (
     ),
     MetricMethod(
         name="iscsi-session", metrics=("iscsi_agreed_bytes", "iscsi_asked_bytes"), kinds=("disk",),
-        code=("iolab.trial.disk.sessions:session_metrics",),
+        code=("iolab.trial.disk.layers:session_metrics",),
     ),
     # of programs
     MetricMethod(
@@ -243,12 +243,12 @@ METHODS: tuple[MetricMethod, ...] = (
     ),
     MetricMethod(
         name="profile", metrics=("profile_*", "profiler_cpu_ratio"),
-        code=("iolab.trial.instruments.stacks:function_metrics", "iolab.trial.instruments.stacks:stacks_in",
+        code=("iolab.trial.instruments.profile:function_metrics", "iolab.trial.instruments.profile:stacks_in",
               "iolab.trial.instruments.profile:_metrics"),
     ),
     MetricMethod(
         name="lock-waits", metrics=("lock_wait_ns",),
-        code=("iolab.trial.instruments.stacks:wait_metrics", "iolab.trial.instruments.stacks:waits_in"),
+        code=("iolab.trial.instruments.profile:wait_metrics", "iolab.trial.instruments.profile:waits_in"),
     ),
     # of programs, as the user names them
     MetricMethod(

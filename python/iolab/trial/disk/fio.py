@@ -23,7 +23,17 @@ from iolab.trial.disk.caches import device_proved
 from iolab.trial.disk.disk_programs import size_of, times_as_hdparm
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.fio_jobs import Job, JobSection, fill_job, jobs_of, of_fio, uncounted_bytes
-from iolab.trial.disk.fio_report import LOGS, Accesses, accesses_of, figure_of, log_series, merged, parse_fio
+from iolab.trial.disk.fio_report import (
+    LOGS,
+    WINDOW,
+    Accesses,
+    accesses_of,
+    figure_of,
+    log_series,
+    merged,
+    parse_fio,
+    steadiness,
+)
 from iolab.trial.disk.job_file import JobFile
 from iolab.trial.disk.layers import look
 from iolab.trial.disk.ledger import Counted, LayerName, Ledger, Way, rows_of, steps
@@ -31,7 +41,6 @@ from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import ConfinedResult, Patience, Ran, Runner, Running, recorded, run_to_end
 from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S, Reaches, run_on_disk, worked_on
 from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, sections_of, way_of
-from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed

@@ -1,10 +1,14 @@
-"""What fio says: its JSON and its logs, read strictly, as exact counts, merged latencies and series. Pure."""
+"""What fio says: its JSON and its logs, read strictly, as exact counts, merged latencies and series. Pure.
+
+A disk is steady by the rule of the Solid State Storage Performance Test Specification (SNIA PTS 2.0).
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from iolab.registry.disk_programs import FIO
@@ -15,6 +19,27 @@ from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, Disk
 from iolab.trial.disk.fio_jobs import Job, JobSection
 from iolab.units import NS_PER_MS
 from iolab.untrusted_json import read_untrusted
+
+WINDOW = 5
+"""Rounds that are looked at: the last ones."""
+MOST_SPREAD, MOST_SLOPE = 0.2, 0.1
+"""Of the window's mean: between its greatest and least round, and what a straight line through it rises or falls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """How the last rounds lie."""
+
+    spread_ratio: float
+    """Greatest less least, of the mean."""
+    slope_ratio: float
+    """What the line through them rises or falls over the window, of the mean."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether the disk is steady."""
+        return self.spread_ratio <= MOST_SPREAD and self.slope_ratio <= MOST_SLOPE
+
 
 Count = Annotated[int, Field(ge=0, strict=True)]
 Positive = Annotated[float, Field(ge=0)]
@@ -344,3 +369,12 @@ def _series(name: str, about: Dimensions, points: Sequence[tuple[int, float]], b
     metric, factor = LOGS[name]
     scaled = [(begin_ns + at * NS_PER_MS, value * factor) for at, value in points]
     return series(metric, unit_of(metric), scaled, about, FIO)
+
+
+def steadiness(rounds: Sequence[float]) -> Steadiness | None:
+    """Return how the last rounds of a rate lie; None: there are not enough yet."""
+    last = np.asarray(rounds[-WINDOW:], dtype=np.float64)
+    if len(last) < WINDOW or last.mean() <= 0:
+        return None
+    slope = float(np.polyfit(np.arange(WINDOW), last, 1)[0])
+    return Steadiness(float(np.ptp(last) / last.mean()), abs(slope) * (WINDOW - 1) / float(last.mean()))

@@ -1,7 +1,10 @@
-"""The layers below a disk program: where each is counted, and its counters read by the agent of its kernel."""
+"""The layers below a disk program: where each is counted, and its counters read by the agent of its kernel.
+
+Also the parameters of a disk's iSCSI session, and whether others used the disk that has the volume's file.
+"""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.agent.messages import Json
@@ -10,12 +13,56 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX, Topology
-from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
-from iolab.lab.volumes.places import door_of, holder_of, nbd_pid_file, node_of, volume_path
-from iolab.trial.disk.ledger import Counted, LayerName, Row
+from iolab.lab.volumes.exports import (
+    by_kernel,
+    control_socket,
+    initiator_of,
+    offer_command,
+    port_of,
+    target_name,
+    way_of,
+)
+from iolab.lab.volumes.places import door_of, holder_of, in_memory, nbd_pid_file, node_of, volume_path
+from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
+from iolab.messages.disks import DiskUsed
+from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Metric
+from iolab.trial.disk.ledger import Counted, LayerName, Row, between
 from iolab.trial.disk.verdict import Line
 from iolab.trial.lab_access import Site
-from iolab.units import NS_PER_S
+from iolab.trial.measurement import TrialFailed
+from iolab.units import NS_PER_MS, NS_PER_S
+
+AGREED, ASKED = "iscsi_agreed_bytes", "iscsi_asked_bytes"
+LENGTHS = ("FirstBurstLength", "MaxBurstLength", "MaxRecvDataSegmentLength", "MaxXmitDataSegmentLength")
+"""Agreed values that are sizes; the others are words."""
+SHOW_BELOW = (
+    'on=$(stat -c %d "$0") && disk=/sys/dev/block/$((on >> 8 & 0xfff)):$((on & 0xff | on >> 12 & 0xfff00))'
+    ' && { [ ! -e "$disk/partition" ] || disk=$disk/..; } && read -r all <"$disk/stat" && echo "$all"'
+)
+"""Of the whole disk, where the file system is on a part of it; fails where it is on none that is counted, as Btrfs. The
+device's numbers are taken apart as makedev(3) puts them together."""
+BUSY_FIELD = 9
+"""Time that a disk had something to do [ms] (Documentation/block/stat)."""
+OTHERS_RATIO = 0.1
+"""Of what a disk moved, or was asked, so much that was not the trial's changes its figures ..."""
+BUSY_RATIO = 0.5
+"""... if the disk had something to do for so much of the time."""
+UNCACHED = (None, "none", "directsync")
+"""What a hypervisor's cache may be so that it asks of the disk what the guest asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What a disk has done by a moment."""
+
+    counted: Counted
+    """Read and written."""
+    busy_ns: int
+    """Time that it had something to do [ns]."""
+    at_ns: int
+    """The moment [ns, monotonic]."""
+
 
 SECTOR = 512
 """Of the block layer's counters (Documentation/block/stat) [bytes]."""
@@ -165,3 +212,97 @@ def of_monitor(answer: Json, name: str) -> Counted | None:
             except (KeyError, TypeError, ValueError):
                 return None
     return None
+
+
+def offered(site: Site, disk: Disk) -> str | None:
+    """Return who is logged in to the target of the disk, and what it offers; None: the disk is no LUN.
+
+    Raises:
+        TrialFailed: the target does not show it.
+    """
+    volume = site.lab.volumes[disk.volume]
+    if volume.export != "iscsi" or initiator_of(site.lab, disk.volume) is None:
+        return None
+    command = offer_command(site.lab, disk.volume, NAME_PREFIX)
+    return _shown(site, holder_of(site.lab, volume), command, f"what the target offers of {disk.volume}")
+
+
+def agreed(site: Site, machine: str, disk: Disk) -> Mapping[str, str]:
+    """Return what the session of a kernel's initiator has agreed on; empty where there is none that shows it.
+
+    Raises:
+        TrialFailed: the initiator does not show it.
+    """
+    if disk.via != "kernel" or site.lab.volumes[disk.volume].export != "iscsi":
+        return {}
+    command = ("sh", "-c", SHOW_NEGOTIATED, target_name(disk.volume))
+    text = _shown(site, kernel_of(site.lab, machine), command, f"what was agreed on for {disk.volume}")
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def session_metrics(values: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[Metric]:
+    """Return the sizes that were agreed on, and those of them that the experiment asked for."""
+    for name in LENGTHS:
+        if values.get(name, "").isdecimal():
+            yield Metric.of(AGREED, float(values[name]), Dimensions(part=name))
+        if name in asked:
+            yield Metric.of(ASKED, float(asked[name]), Dimensions(part=name))
+
+
+def _shown(site: Site, kernel: str, command: tuple[str, ...], what: str) -> str:
+    try:
+        shown = site.agent_of(kernel).run(command)
+    except AgentError as error:
+        raise TrialFailed(f"reading {what}: {error}") from error
+    if not shown.succeeded:
+        raise TrialFailed(f"reading {what}: {shown.complaint}")
+    return shown.stdout
+
+
+def look_below(site: Site, disk: Disk) -> Below | None:
+    """Return what the disk below a volume has done by now; None: nothing tells it from what the trial did itself."""
+    volume = site.lab.volumes[disk.volume]
+    kept = volume.cache == "buffered" or disk.cache not in UNCACHED
+    by_lio = volume.export == "iscsi" and by_kernel(site.lab, volume)
+    if kept or by_lio or in_memory(site.lab, volume) or not site.alone:
+        return None
+    agent = site.agent_of(holder_of(site.lab, volume))
+    try:
+        shown = agent.run(("sh", "-c", SHOW_BELOW, volume_path(disk.volume, NAME_PREFIX)))
+    except AgentError:
+        return None
+    return below_of(shown.stdout, shown.begin_ns) if shown.succeeded else None
+
+
+def below_of(text: str, at_ns: int) -> Below | None:
+    """Read /sys/block/DISK/stat."""
+    counted, words = of_block_layer(text), text.split()
+    return None if counted is None else Below(counted, int(words[BUSY_FIELD]) * NS_PER_MS, at_ns)
+
+
+def used_by_others(
+    volume: str, before: Below | None, after: Below | None, own: Counted
+) -> Iterator[DiskUsed]:
+    """Yield that others used a disk so much that the figures of a trial are of something else.
+
+    `own` is what the trial had of it at most: the lowest layer that was counted.
+    """
+    if before is None or after is None or after.at_ns <= before.at_ns:
+        return
+    every = between(before.counted, after.counted)
+    all_bytes, own_bytes = every.read_bytes + every.written_bytes, own.read_bytes + own.written_bytes
+    ratios = [_others(all_bytes, own_bytes)]
+    if own.reads is not None and own.writes is not None:
+        ratios.append(_others((every.reads or 0) + (every.writes or 0), own.reads + own.writes))
+    busy_ratio = min(1.0, (after.busy_ns - before.busy_ns) / (after.at_ns - before.at_ns))
+    if max(ratios) >= OTHERS_RATIO and busy_ratio >= BUSY_RATIO:
+        yield DiskUsed(
+            volume=volume,
+            others_ratio=max(ratios),
+            others_bytes=max(0, all_bytes - own_bytes),
+            busy_ratio=busy_ratio,
+        )
+
+
+def _others(every: int, own: int) -> float:
+    return max(0.0, 1 - own / every) if every else 0.0

@@ -19,12 +19,20 @@ from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Metrics
 from iolab.results.series import Series
 from iolab.results.trial import Effect
-from iolab.trial.disk.below import Below, look_below, used_by_others
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.causes import IN_ENGLISH, cause_of
 from iolab.trial.disk.disk_programs import row_of
 from iolab.trial.disk.figures import metrics_of
-from iolab.trial.disk.layers import line_of, look
+from iolab.trial.disk.layers import (
+    Below,
+    agreed,
+    line_of,
+    look,
+    look_below,
+    offered,
+    session_metrics,
+    used_by_others,
+)
 from iolab.trial.disk.ledger import (
     Counted,
     LayerName,
@@ -42,7 +50,6 @@ from iolab.trial.disk.ledger import (
 from iolab.trial.disk.own import Residency, parse_own
 from iolab.trial.disk.ran import PATIENCE, Patience, Ran, Runner, own_program, run_to_end
 from iolab.trial.disk.run_on_disk import WorkedOn, run_on_disk, worked_on
-from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
 from iolab.trial.failed import Failed

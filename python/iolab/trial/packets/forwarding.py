@@ -37,7 +37,7 @@ from iolab.trial.packets.figures import (
 from iolab.trial.packets.interference import is_interference, judged
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import settled
-from iolab.trial.search.change import find_change
+from iolab.trial.search.evidence import find_change
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.types import LoadTrial, Strategy
 from iolab.units import NS_PER_S

@@ -1,9 +1,9 @@
-"""Forwarded rate, loss, latency and CPU against offered load: one load trial per step of a known rate."""
+"""Forwarded rate, loss, latency and CPU against offered load: a load trial per step, or one at a rate."""
 
 from collections.abc import Sequence
 
-from iolab.experiment.model.packets import LoadCurve
-from iolab.lab.packets.frames import fps_of, line_fps
+from iolab.experiment.model.packets import Latency, LoadCurve
+from iolab.lab.packets.frames import fps_of, given_fps, line_fps
 from iolab.messages.failures import PlainFailure
 from iolab.messages.warnings import (
     SearchCutShort,
@@ -29,6 +29,9 @@ from iolab.trial.packets.interference import judged
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import settled
 from iolab.trial.search.types import LoadTrial
+
+USUAL_LOSS_RATIO = 0.0001
+"""Loss from which on a verdict is given: the usual goal of a search for a rate."""
 
 
 def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
@@ -110,3 +113,31 @@ def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[TrialWarning, ...]
     if not beyond:
         return ()
     return (StepsAboveLine(steps=len(beyond), from_ratio=min(beyond)),)
+
+
+def measure_latency(site: Site, measure: Latency) -> Measured:
+    """Measure once.
+
+    Raises:
+        TrialFailed: the ports could not be opened, or the trial could not be run.
+        AgentError: the agent is gone.
+    """
+    fps = given_fps(measure, measure.rate)
+    with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
+        ran = bench.run(LoadTrial(intended_fps=fps, duration_ns=measure.duration), "latency")
+        taken = bench.taken([ran])
+        (record,) = judged([ran], taken)
+        metrics = [
+            *latency_metrics([record]),
+            Metric.of("offered_fps", record.offered_fps),
+            Metric.of("forwarded_fps", record.forwarded_fps),
+            Metric.of("loss_ratio", record.result.loss_ratio),
+            Metric.of("reordered_frames", float(record.disorder[0])),
+            Metric.of("duplicate_frames", float(record.disorder[1])),
+            *balance_metrics([record]),
+            *use_metrics([record]),
+        ]
+        if record.latency is not None:
+            metrics.append(Metric.of("latency_min_ns", float(record.latency.min)))
+            metrics.append(Metric.of("latency_mean_ns", record.latency.mean))
+        return measured(bench, [record], metrics, taken, rate_fps=fps)

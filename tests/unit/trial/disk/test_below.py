@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from iolab.report.locale import EN
-from iolab.trial.disk.below import Below, below_of, used_by_others
+from iolab.trial.disk.layers import Below, below_of, used_by_others
 from iolab.trial.disk.ledger import Counted
 
 SECOND = 1_000_000_000

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
-from iolab.trial.disk.sessions import session_metrics
+from iolab.trial.disk.layers import session_metrics
 
 TARGET = "iqn.2026-01.net.iolab:lun0"
 

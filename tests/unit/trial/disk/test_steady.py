@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.trial.disk.steady import steadiness
+from iolab.trial.disk.fio_report import steadiness
 
 
 def test_five_rounds_alike_are_steady() -> None:

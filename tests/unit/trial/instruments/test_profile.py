@@ -10,8 +10,8 @@ from iolab.lab.requirements.need import Need
 from iolab.lab.requirements.part_needs import profile_needs, profiled_kernels
 from iolab.messages.subjects import ForMeasure
 from iolab.messages.unmet import ImageNotInstalled
-from iolab.trial.instruments.profile import FOLD
-from iolab.trial.instruments.stacks import (
+from iolab.trial.instruments.profile import (
+    FOLD,
     function_metrics,
     functions,
     hidden_ratio,

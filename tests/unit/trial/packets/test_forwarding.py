@@ -21,9 +21,8 @@ from iolab.results.verdict import Limit, Verdict
 from iolab.store.codec import decode_packets, encode_packets
 from iolab.trial.measurement import Measured, TrialFailed
 from iolab.trial.packets.forwarding import found_limit, limited_by, measure_forwarding
-from iolab.trial.packets.latency import measure_latency
 from iolab.trial.packets.load import LoadBench
-from iolab.trial.packets.load_curve import measure_load_curve
+from iolab.trial.packets.load_curve import measure_latency, measure_load_curve
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.simulated import Device
 from iolab.trial.search.types import LoadTrial

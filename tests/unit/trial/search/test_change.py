@@ -3,7 +3,7 @@
 import pytest
 
 from iolab.results.search import LoadResult
-from iolab.trial.search.change import find_change
+from iolab.trial.search.evidence import find_change
 from iolab.units import NS_PER_S
 
 
