@@ -63,6 +63,7 @@ full() {
     begin parents-full pytest_set full "${again[@]}" "${parents[@]}"
     begin agent-full rust_tests_with_guests
     begin fuzz fuzz
+    begin oldest-rust oldest_rust
     labs full
 }
 
@@ -106,6 +107,15 @@ fuzz() {
     local run=(limited nice -n 10 env IOLAB_FUZZ_CASES=1000000 IOLAB_CASES=40000 cargo test -q --locked)
     "${run[@]}" -p iolab-frame --test robustness && "${run[@]}" -p iolab-protocol --test robustness &&
         "${run[@]}" -p iolab-samplers --lib robustness
+}
+
+# Whether the oldest Rust that Cargo.toml allows builds everything.
+oldest_rust() {
+    local version
+    version=$(sed -nE 's/^rust-version = "(.*)"/\1/p' Cargo.toml)
+    rustup --version >/dev/null 2>&1 || { echo "skipped: needs rustup, for Rust $version"; return 0; }
+    limited nice -n 10 env CARGO_TARGET_DIR="$PWD/build/rust-$version" rustup run --install "$version" \
+        cargo check -q --workspace --all-targets --locked && echo "test: Rust $version builds it"
 }
 
 # Builds the images that guests start from. Tests of guests are skipped where that is not permitted.
