@@ -64,6 +64,7 @@ full() {
     begin agent-full rust_tests_with_guests
     begin fuzz fuzz
     begin oldest-rust oldest_rust
+    begin miri undefined_behaviour
     labs full
 }
 
@@ -116,6 +117,13 @@ oldest_rust() {
     rustup --version >/dev/null 2>&1 || { echo "skipped: needs rustup, for Rust $version"; return 0; }
     limited nice -n 10 env CARGO_TARGET_DIR="$PWD/build/rust-$version" rustup run --install "$version" \
         cargo check -q --workspace --all-targets --locked && echo "test: Rust $version builds it"
+}
+
+# The rings that two threads share, under Miri; from outside the checkout, for Miri cannot use its wrapper of rustc.
+undefined_behaviour() {
+    cargo +nightly miri --version >/dev/null 2>&1 || { echo "skipped: needs Miri: rustup toolchain install nightly -c miri"; return 0; }
+    local manifest=$PWD/Cargo.toml target=$PWD/build/miri
+    (cd / && CARGO_TARGET_DIR=$target limited nice -n 10 cargo +nightly miri test -q --manifest-path "$manifest" -p iolab-port --lib ring)
 }
 
 # Builds the images that guests start from. Tests of guests are skipped where that is not permitted.
