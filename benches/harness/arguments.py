@@ -25,7 +25,7 @@ class Argument:
 
     def read(self, word: str) -> Any:
         """Return the value of a word."""
-        if self.allowed and word not in self.allowed:
+        if self.allowed and word not in (*self.allowed, self.default):
             raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(self.allowed)}")
         kind = self.kind or (str if self.several or self.default is None else type(self.default))
         try:

@@ -53,6 +53,12 @@ def test_arguments_are_read_by_their_table(monkeypatch: pytest.MonkeyPatch) -> N
         assert (asked.rounds, list(asked.kinds), asked.fast) == (rounds, kinds, fast)
 
 
+def test_an_argument_that_is_absent_need_not_be_an_allowed_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its default says that nothing was asked for."""
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    assert arguments("About.", Argument("only", "", "one part", allowed=("a", "b"))).only == ""
+
+
 @pytest.mark.parametrize("word", ["often", "3 c"])
 def test_a_word_that_is_not_allowed_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the words that are."""
