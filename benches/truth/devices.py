@@ -16,10 +16,10 @@ from benches.harness.arguments import Argument, arguments
 from benches.harness.lab import THROUGH, load_bench
 
 from iolab.agent.client import Agent
-from iolab.messages.drop_reasons import ByRule
 from iolab.results.load import LoadRecord
 from iolab.results.search import Goal
 from iolab.run.hosts.host_agent import open_agent
+from iolab.trial.counters.drops import RULE
 from iolab.trial.packets.forwarding import search
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.bisect import Bisect
@@ -86,7 +86,7 @@ def losses(agent: Agent) -> Iterator[str]:
     with load_bench(agent, experiment(f"{{loss: {LOST_RATIO}, seed: 7}}")) as bench:
         record = run(bench, LOSING_FPS, LOST_OF_FRAMES / LOSING_FPS)
     sheet = record.balances[0]
-    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == ByRule())
+    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == RULE)
     offered = record.result.offered_frames
     half = Z_99 * sqrt(LOST_RATIO * (1 - LOST_RATIO) / offered)
     measured = ruled / offered

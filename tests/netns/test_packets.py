@@ -12,13 +12,13 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S, answers, packets_of
 
-from iolab.messages.drop_reasons import ByRule, RingFull
 from iolab.messages.places import AtDevice, AtPort, PlainPlace
 from iolab.results.packets import PacketTrial
 from iolab.results.trial import Status
 from iolab.results.verdict import Limit
 from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
+from iolab.trial.counters.drops import RING_FULL, RULE
 
 NOBODY = 65534
 pytestmark = pytest.mark.netns
@@ -132,7 +132,7 @@ def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -
         for sheet in load.balances
         for drop in sheet.drops
     }
-    assert (AtDevice(port="dut.eth0"), ByRule()) in reasons
+    assert (AtDevice(port="dut.eth0"), RULE) in reasons
     if "search-partial" in {warning.code for warning in record.result.warnings}:
         pytest.skip("the host was too busy for a search of 40 s")
     assert record.result.metrics["forwarded_fps"].value == pytest.approx(50_000, rel=0.01)
@@ -148,10 +148,10 @@ def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
     drops = {(drop.place, drop.reason): drop.frames for drop in sheet.drops}
     reached = (
         sheet.offered_frames
-        - drops.get((AtPort(port="dut.eth0"), RingFull()), 0)
+        - drops.get((AtPort(port="dut.eth0"), RING_FULL), 0)
         - min(0, sheet.unexplained_frames)
     )
-    assert drops[AtDevice(port="dut.eth0"), ByRule()] == pytest.approx(reached / 10, abs=1)
+    assert drops[AtDevice(port="dut.eth0"), RULE] == pytest.approx(reached / 10, abs=1)
 
 
 def test_a_device_that_delays_frames_is_measured(iolab: Iolab, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_random_loss_is_within_its_99_percent_interval(iolab: Iolab, tmp_path:
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {loss: 1%, seed: 7}"))
     _, packets = trial(done, tmp_path)
     (sheet,) = packets.load_trials[0].balances
-    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == ByRule())
+    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == RULE)
     reached = sheet.forwarded_frames + ruled
     assert abs(ruled - 0.01 * reached) < 2.5758 * (reached * 0.01 * 0.99) ** 0.5
 

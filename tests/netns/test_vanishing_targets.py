@@ -18,7 +18,7 @@ from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.messages.failures import Failure
 from iolab.messages.storage import (
-    DiskIoFailed,
+    DiskErred,
     DiskServerFailed,
     DiskServerSilent,
     IscsiTarget,
@@ -166,5 +166,5 @@ def test_a_storage_daemon_that_is_killed_in_mid_write_is_named(bench: Bench) -> 
 def test_a_disk_that_returns_errors_gives_no_figure(bench: Bench) -> None:
     """The volume's file is cut short behind the target, which finds nothing there to read."""
     failure = bench.failure(lambda: os.truncate("/var/tmp/iolab-vanishing", 1 << 20), "read")
-    assert isinstance(failure, DiskIoFailed)
+    assert isinstance(failure, DiskErred)
     assert "Input/output error" in failure.output

@@ -1,5 +1,7 @@
 """Why what a verdict says is not certain. Types only."""
 
+from typing import Literal
+
 from iolab.messages.places import Place
 from iolab.messages.statement import Name, Statement
 
@@ -8,19 +10,25 @@ class Caveat(Statement, kind=True):
     """Why something is not certain."""
 
 
+class CauseUnsure(Caveat):
+    """No counter tells where frames were lost, most were lost at none of several places, or the shaper is not of the
+    lab, so that its rate is not known."""
+
+    code: Literal["place-unknown", "several-places", "shaper-unknown"]
+
+
+class TooCoarse(Caveat):
+    """What was read does not tell: the window, read once a second, may still have grown; no single thread had all of
+    its time; or processes were too short to be seen, and may have run one after the other."""
+
+    code: Literal["window-of-second", "no-single-thread", "one-after-the-other"]
+
+
 class CalmTooShort(Caveat):
     """Too few frames were sent while the host was calm to tell whether frames are lost then."""
 
     calm_frames: int
     offered_frames: int
-
-
-class PlaceUnknown(Caveat):
-    """No counter tells where frames were lost."""
-
-
-class SeveralPlaces(Caveat):
-    """Frames were lost at several places, and most of them at none."""
 
 
 class OthersOnCpu(Caveat):
@@ -47,10 +55,6 @@ class QueueBeganAgain(Caveat):
     """Counters of queues began again in the middle, so what was dropped there before is not known."""
 
     places: tuple[Name, ...]
-
-
-class ShaperUnknown(Caveat):
-    """The shaper is not of the lab, so its rate is not known."""
 
 
 class ShaperSuspected(Caveat):

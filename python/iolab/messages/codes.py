@@ -44,8 +44,9 @@ _CODES = {
         target-cache
     """,
     "caveats": """
-        calm-too-short generator-waited others-dropped others-on-cpu place-unknown queue-began-again
-        queue-shows-fewer reason-of-others several-places shaper-suspected shaper-unknown
+        calm-too-short generator-waited no-single-thread one-after-the-other others-dropped others-on-cpu
+        place-unknown queue-began-again queue-shows-fewer reason-of-others several-places shaper-suspected
+        shaper-unknown window-of-second
     """,
     "drop_reasons": """
         by-codel by-filter by-loss by-loss-bursts by-loss-pattern by-rule corrupted counted-as counted-reason
@@ -111,7 +112,7 @@ _CODES = {
     "profiles": "locks-unseen profile-costly profile-cut profile-failed profile-hidden profile-lost",
     "programs": """
         disk-stands-still figure-absent figure-absent-errors figure-ambiguous figure-cut figure-of-other-unit
-        figure-unread nothing-full one-after-the-other output-malformed output-too-long own-cpus-full
+        figure-unread nothing-full output-malformed output-too-long own-cpus-full
         own-program-ran own-thread-ran program-ended-badly program-ended-early program-not-ready
         program-too-long programs-forked-away search-too-long
     """,
@@ -136,10 +137,10 @@ _CODES = {
     "streams": """
         all-cpus-busy carrier-change carrier-lost congestion-window cpu-taken cpu-withheld datagrams-dropped
         datagrams-in-fragments datagrams-lost foreign-traffic kernel-stood-still level-changed limited
-        limited-at line-full link-went-down nearly-busy no-single-thread nothing-found of-flow other-flows
+        limited-at line-full link-went-down nearly-busy nothing-found of-flow other-flows
         program-ran program-stopped program-was-stopped programs-share-cpu rate-reached receiver-window
         same-cpu segments-dropped segments-lost send-buffer shape-not-held shaper-burst shaper-let-through
-        shaper-rate standing-queue strangers-ran stream-stood-still trace-capacity window-of-second wire-lost
+        shaper-rate standing-queue strangers-ran stream-stood-still trace-capacity wire-lost
         worker-ran
     """,
     "not_supported": """

@@ -1,5 +1,7 @@
 """Why frames were lost at a place. Types only."""
 
+from typing import Literal
+
 from iolab.messages.statement import Name, Statement
 
 
@@ -7,88 +9,47 @@ class DropReason(Statement, kind=True):
     """Why frames were lost."""
 
 
-class RingFull(DropReason):
-    """The receive ring had no room."""
+class NoRoom(DropReason):
+    """The receive ring had no room, there was no buffer to receive into, the backlog of a CPU had no room, or the
+    receiving program did not read its socket in time."""
+
+    code: Literal["ring-full", "no-buffer", "in-backlog", "socket-full"]
 
 
-class NoBuffer(DropReason):
-    """There was no buffer to receive into."""
+class Discarded(DropReason):
+    """A reference device's rule, a filter or a queueing discipline dropped them."""
+
+    code: Literal["by-rule", "by-filter", "in-qdisc"]
 
 
-class ByRule(DropReason):
-    """A reference device's rule dropped them."""
+class LostOnWire(DropReason):
+    """An emulated path had no memory left for them, did not read its interface in time, the interface at its far end
+    did not take them, or they were still on it when the trial ended."""
+
+    code: Literal["wire-full", "wire-behind", "far-end-down", "still-under-way"]
+
+
+class Unusable(DropReason):
+    """They arrived with other contents than they were sent with, or after the end of the trial."""
+
+    code: Literal["damaged", "late"]
 
 
 class ByImpairment(DropReason, kind=True):
     """An emulated path lost them, as it was asked to."""
 
 
-class ByLoss(ByImpairment):
-    """Each by chance."""
+class ByChance(ByImpairment):
+    """Each by chance, in bursts (Gilbert and Elliott), by a pattern or every so many; or a bit was inverted, and nobody
+    knew them any more."""
+
+    code: Literal["by-loss", "by-loss-bursts", "by-loss-pattern", "corrupted"]
 
 
-class ByLossBursts(ByImpairment):
-    """In bursts (Gilbert and Elliott)."""
+class QueueLimit(ByImpairment):
+    """The queue before its line or of a pacer's class had no room, or CoDel kept its queue short."""
 
-
-class ByLossPattern(ByImpairment):
-    """By a pattern, or every so many."""
-
-
-class InLineQueue(ByImpairment):
-    """The queue before its line had no room."""
-
-
-class InPacerQueue(ByImpairment):
-    """The queue of a pacer's class had no room."""
-
-
-class ByCodel(ByImpairment):
-    """CoDel kept its queue short, or the queue had no room."""
-
-
-class Corrupted(ByImpairment):
-    """A bit was inverted, and nobody knew them any more."""
-
-
-class WireFull(DropReason):
-    """An emulated path had no memory left for them."""
-
-
-class WireBehind(DropReason):
-    """An emulated path did not read its interface in time."""
-
-
-class FarEndDown(DropReason):
-    """The interface at the far end of an emulated path did not take them."""
-
-
-class StillUnderWay(DropReason):
-    """They were still on an emulated path when the trial ended."""
-
-
-class InQdisc(DropReason):
-    """A queueing discipline dropped them."""
-
-
-class InBacklog(DropReason):
-    """The backlog of a CPU had no room."""
-
-
-class ByFilter(DropReason):
-    """A filter dropped them."""
-
-
-class Damaged(DropReason):
-    """They arrived with other contents than they were sent with."""
-
-
-class Late(DropReason):
-    """They arrived after the end of the trial."""
-
-
-class SocketFull(DropReason):
-    """The receiving program did not read its socket in time."""
+    code: Literal["in-line-queue", "in-pacer-queue", "by-codel"]
 
 
 class CountedAs(DropReason):

@@ -25,16 +25,10 @@ class OneAtOnceFailed(Failure):
     measure: Name
 
 
-class AgentWasLost(Failure):
-    """The agent of a machine was lost."""
+class MachineLost(Failure):
+    """The agent of a machine was lost, or a host could not be reached."""
 
-    machine: Name
-    said: Quoted
-
-
-class HostUnreached(Failure):
-    """A host could not be reached."""
-
+    code: Literal["agent-was-lost", "host-unreached"]
     machine: Name
     said: Quoted
 

@@ -1,6 +1,6 @@
 """What of a computer changes figures that are measured on it. Types only."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from iolab.messages.statement import Name, Statement
 
@@ -57,14 +57,13 @@ class CardConcern(HostIssue, kind=True):
         return self.card
 
 
-class NetworkManagerManages(CardConcern):
-    """NetworkManager manages a card."""
-
-    code = "networkmanager-manages"
+Manager = Literal["networkmanager-manages", "networkd-manages"]
 
 
-class NetworkdManages(CardConcern):
-    """systemd-networkd manages a card."""
+class ManagedCard(CardConcern):
+    """NetworkManager or systemd-networkd manages a card."""
+
+    code: Manager
 
 
 class PauseFrames(CardConcern):

@@ -49,6 +49,13 @@ class PathReason(Statement, kind=True):
     """Why frames are sent by a path."""
 
 
+class PlainPathReason(PathReason):
+    """BPF live frames vanish on the way, and those of AF_XDP arrive; the figures that follow are of this host's
+    calibration, and nothing was sent for them; or how evenly frames leave was not seen."""
+
+    code: Literal["live-frames-vanish", "path-by-calibration", "path-evenness-unknown"]
+
+
 class PathFallback(PathReason):
     """Why a better path could not be used."""
 
@@ -75,25 +82,11 @@ class LiveFramesFail(PathReason):
     error: Failure
 
 
-class LiveFramesVanish(PathReason):
-    """BPF live frames vanish on the way; those of AF_XDP arrive."""
-
-
-class ByCalibration(PathReason):
-    """The figures that follow are of this host's calibration; nothing was sent for them."""
-
-    code = "path-by-calibration"
-
-
 class PathRates(PathReason):
     """How many frames leave by each path."""
 
     af_xdp_fps: float
     live_fps: float
-
-
-class PathEvennessUnknown(PathReason):
-    """How evenly frames leave was not seen."""
 
 
 class PathEvenness(PathReason):

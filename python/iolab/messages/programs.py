@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from iolab.messages.caveats import Caveat
 from iolab.messages.evidence import Evidence
 from iolab.messages.failures import Failure
 from iolab.messages.statement import Name, Quoted
@@ -37,10 +36,6 @@ class OwnCpusFull(OfProgram):
 
 class NothingFull(Evidence):
     """No thread, no CPU and no link of known rate was seen at its limit."""
-
-
-class OneAfterTheOther(Caveat):
-    """Its processes were too short to be seen: they may have run one after the other, or not."""
 
 
 PROGRAM_CODES = frozenset({OwnThreadRan.code, OwnProgramRan.code, OwnCpusFull.code, NothingFull.code})

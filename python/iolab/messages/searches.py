@@ -1,11 +1,19 @@
 """Why load searches end. Types only."""
 
+from typing import Literal
+
 from iolab.messages.evidence import Evidence
 from iolab.messages.statement import Quoted
 
 
 class SearchEnd(Evidence, kind=True):
     """Why a search ended, or would go on."""
+
+
+class PlainSearchEnd(SearchEnd):
+    """The search is not at its end, the generator cannot send more, or MLRsearch reached its goal."""
+
+    code: Literal["trials-wanted", "generator-at-its-limit", "library-ended"]
 
 
 class IntervalReached(SearchEnd):
@@ -51,10 +59,6 @@ class TimeSpent(SearchEnd):
     limit_ns: int
 
 
-class TrialsWanted(SearchEnd):
-    """The search is not at its end."""
-
-
 class TrialsDisagree(SearchEnd):
     """So many trials did not agree."""
 
@@ -74,14 +78,6 @@ class WidthReached(SearchEnd):
     """The bounds are as close as asked for."""
 
     width_ratio: float
-
-
-class GeneratorAtItsLimit(SearchEnd):
-    """The generator cannot send more."""
-
-
-class LibraryEnded(SearchEnd):
-    """MLRsearch reached its goal."""
 
 
 class LibraryGaveUp(SearchEnd):

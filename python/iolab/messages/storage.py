@@ -120,18 +120,10 @@ class StoreFull(Failure):
     output: Quoted
 
 
-class DiskDataWrong(Failure):
-    """A disk returned other data than were written to it."""
+class DiskErred(Failure):
+    """A disk returned other data than were written to it, or answered a request with an error."""
 
-    program: Name
-    machine: Name
-    volume: Name
-    output: Quoted
-
-
-class DiskIoFailed(Failure):
-    """A disk answered a request with an error."""
-
+    code: Literal["disk-data-wrong", "disk-io-failed"]
     program: Name
     machine: Name
     volume: Name

@@ -227,14 +227,6 @@ class NearlyBusy(Caveat):
     ready_ratio: float
 
 
-class WindowOfSecond(Caveat):
-    """The window is read once a second, and may still have grown."""
-
-
-class NoSingleThread(Caveat):
-    """No single thread had all of its time."""
-
-
 # Disturbances -----------------------------------------------------------------------------------------------
 
 

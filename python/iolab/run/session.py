@@ -20,11 +20,11 @@ from iolab.lab.packets.placement import Placement, sending_end
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, topology_of
 from iolab.messages.failures import (
-    AgentWasLost,
     Difference,
     Failure,
     LabDiffered,
     LabWasLost,
+    MachineLost,
     OtherFailure,
     SeveralFailures,
 )
@@ -270,7 +270,10 @@ class Session:
         if self._agents.here.gone or not (lost := self._agents.lost()):
             return ()
         self._lab.take_down()
-        return tuple(AgentWasLost(machine=name, said=said) for name, said in lost.items() if name != told)
+        others = {name: said for name, said in lost.items() if name != told}
+        return tuple(
+            MachineLost(code="agent-was-lost", machine=name, said=said) for name, said in others.items()
+        )
 
     def _changes(self) -> tuple[Failure, ...]:
         """Return what is no longer as applied; if anything is, the lab is made again."""

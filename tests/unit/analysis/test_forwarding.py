@@ -14,13 +14,13 @@ from iolab.analysis.forwarding import balance_sheet, line_limits, verdict
 from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.types import Analysis, Estimate
 from iolab.errors import StoreError
-from iolab.messages.caveats import SeveralPlaces
-from iolab.messages.drop_reasons import RingFull
+from iolab.messages.caveats import CauseUnsure
 from iolab.messages.places import AtCpu, AtPort, PlainPlace
 from iolab.messages.searches import LibraryGaveUp
 from iolab.results.balance import Drop
 from iolab.results.dimensions import Quantity
 from iolab.results.packets import PacketTrial
+from iolab.trial.counters.drops import RING_FULL
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +111,8 @@ def test_a_verdict_that_few_trials_show_or_that_is_not_certain_is_in_doubt() -> 
         [trial(100, "hop", AtPort(port="a")), trial(101, "generator"), trial(102, "generator")], 100
     )
     assert (seen.limit, seen.doubtful) == ("hop", True)
-    unsure = trial(100, "hop", AtPort(port="a"), doubt=SeveralPlaces())
-    assert verdict([unsure]).doubt == SeveralPlaces()
+    unsure = trial(100, "hop", AtPort(port="a"), doubt=CauseUnsure(code="several-places"))
+    assert verdict([unsure]).doubt == CauseUnsure(code="several-places")
     assert not verdict([unsure, trial(101, "hop", AtPort(port="a"))]).doubtful
 
 
@@ -163,16 +163,16 @@ def test_a_balance_sheet_adds_up_over_trials_and_directions() -> None:
         trial(
             1,
             balances=(
-                balance(100, 90, 0, (AtPort(port="a"), RingFull(), 4), (AtPort(port="b"), RingFull(), 6)),
+                balance(100, 90, 0, (AtPort(port="a"), RING_FULL, 4), (AtPort(port="b"), RING_FULL, 6)),
                 balance(100, 99, 1),
             ),
         ),
-        trial(1, balances=(balance(50, 40, 1, (AtPort(port="b"), RingFull(), 9)), balance(50, 51, -1))),
+        trial(1, balances=(balance(50, 40, 1, (AtPort(port="b"), RING_FULL, 9)), balance(50, 51, -1))),
         trial(1, balances=(balance(10, 10, 0),)),
     ]
     total = balance_sheet(trials)
     assert (total.offered_frames, total.forwarded_frames, total.unexplained_frames) == (310, 290, 1)
-    assert total.drops == (Drop(AtPort(port="b"), RingFull(), 15), Drop(AtPort(port="a"), RingFull(), 4))
+    assert total.drops == (Drop(AtPort(port="b"), RING_FULL, 15), Drop(AtPort(port="a"), RING_FULL, 4))
     assert (total.closed_trials, total.load_trials) == (1, 3)
     named = sum(drop.frames for drop in total.drops)
     assert total.offered_frames == total.forwarded_frames + named + total.unexplained_frames

@@ -1,7 +1,7 @@
 """What limited the streams of a cell: the limit of most of its trials."""
 
 from iolab.analysis.analyse import commonest
-from iolab.messages.caveats import PlaceUnknown
+from iolab.messages.caveats import CauseUnsure
 from iolab.messages.places import AtMachine, OnPath
 from iolab.results.verdict import Limit, Verdict
 
@@ -12,7 +12,9 @@ def test_the_limit_of_most_trials_stands_for_the_cell() -> None:
     found = commonest(
         [
             path,
-            Verdict(Limit.PATH, place=OnPath(source="a", target="b"), doubt=PlaceUnknown()),
+            Verdict(
+                Limit.PATH, place=OnPath(source="a", target="b"), doubt=CauseUnsure(code="place-unknown")
+            ),
             Verdict(Limit.THREAD, place=AtMachine(machine="a")),
         ]
     )

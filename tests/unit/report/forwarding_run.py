@@ -14,7 +14,7 @@ from iolab.analysis import analyse
 from iolab.analysis.types import Analysis
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
-from iolab.messages.drop_reasons import CountedAs, DropReason, InBacklog, RingFull
+from iolab.messages.drop_reasons import CountedAs, DropReason
 from iolab.messages.evidence import LostAt, ThreadRan
 from iolab.messages.instrument import (
     PartsShareCpu,
@@ -32,6 +32,7 @@ from iolab.results.load import LoadRecord
 from iolab.results.packets import PacketTrial
 from iolab.results.trial import Status, TrialResult
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
+from iolab.trial.counters.drops import BACKLOG, RING_FULL
 
 FILE = """title: A namespace as packet forwarder
 lab:
@@ -238,10 +239,10 @@ def _load_trial(measure: str, load: float, rate: float) -> LoadRecord:
     noise = lost // 20
     drops: list[tuple[Place, DropReason, int]] = [
         (AtPort(port="tester.p0"), CountedAs(counter="tx_dropped"), lost - noise),
-        (AtCpu(cpu=1), InBacklog(), noise),
+        (AtCpu(cpu=1), BACKLOG, noise),
     ]
     ran = ThreadRan(thread="napi/eth0-8193", busy_ratio=0.99)
-    dropped = LostAt(frames=lost, lost_frames=lost, place=AtPort(port="dut.eth0"), reason=RingFull())
+    dropped = LostAt(frames=lost, lost_frames=lost, place=AtPort(port="dut.eth0"), reason=RING_FULL)
     return load_record(
         rate * load,
         "thread" if lost else "none",

@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime
 
+from iolab.messages.caveats import TooCoarse
 from iolab.messages.failures import ProgramFailed
 from iolab.messages.places import OnPath
-from iolab.messages.streams import CongestionWindow, WindowOfSecond
+from iolab.messages.streams import CongestionWindow
 from iolab.messages.warnings import SenderShort
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.results.dimensions import Dimensions
@@ -19,7 +20,7 @@ VERDICT = Verdict(
     Limit.PATH,
     (CongestionWindow(window_bytes=9, congestion="bbr", rtt_ns=7, most_bps=1e6),),
     OnPath(source="a", target="b"),
-    WindowOfSecond(),
+    TooCoarse(code="window-of-second"),
 )
 STEPS = tuple(Step(key=f"k{number}", measure="tcp", block=1, plot=0, levels=(number,)) for number in range(2))
 PLAN = Plan(

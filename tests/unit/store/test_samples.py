@@ -9,12 +9,12 @@ import pytest
 from tests.unit.records import balance, load_record, packet_trial, port
 
 from iolab.errors import StoreError
-from iolab.messages.drop_reasons import RingFull
 from iolab.messages.places import AtPort
 from iolab.results.packets import PacketTrial
 from iolab.store import read
 from iolab.store.codec import encode_packets
 from iolab.store.read import read_packets
+from iolab.trial.counters.drops import RING_FULL
 
 
 def whole() -> PacketTrial:
@@ -23,7 +23,7 @@ def whole() -> PacketTrial:
         10.0,
         "hop",
         AtPort(port="dut.eth0"),
-        balances=[balance(10, 9, 0, (AtPort(port="dut.eth0"), RingFull(), 1))],
+        balances=[balance(10, 9, 0, (AtPort(port="dut.eth0"), RING_FULL, 1))],
     )
     return packet_trial(
         [lossy], ports=(port("tester.p0", "send", "AF_XDP copy", "no zero-copy"),), rate_fps=10.0

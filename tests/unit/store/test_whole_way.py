@@ -19,7 +19,6 @@ from tests.unit.store.drawn import any_of, any_series, dimensions
 from iolab.analysis import analyse
 from iolab.analysis.types import Analysis
 from iolab.experiment import parse
-from iolab.messages.drop_reasons import RingFull
 from iolab.messages.failures import Failure
 from iolab.messages.places import AtPort
 from iolab.messages.streams import AllCpusBusy
@@ -39,6 +38,7 @@ from iolab.store.folder import create_folder
 from iolab.store.read import load_run, read_packets
 from iolab.store.records import Samples, StoredRun, TrialRecord
 from iolab.store.series import read_series
+from iolab.trial.counters.drops import RING_FULL
 
 FILE = """title: All kinds
 lab:
@@ -92,7 +92,7 @@ def any_packets(draw: st.DrawFn) -> PacketTrial:
                     draw(frames),
                     draw(frames),
                     draw(frames),
-                    (AtPort(port="dut.eth0"), RingFull(), draw(frames)),
+                    (AtPort(port="dut.eth0"), RING_FULL, draw(frames)),
                 )
             ],
             busy={draw(st.integers(0, 512)): draw(st.floats(0, 1))},

@@ -8,14 +8,13 @@ from iolab.frozen import frozen
 from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts, cpu_list
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.messages.host_issues import (
-    CardConcern,
     DeepSleep,
     FarFromCard,
     GovernorChanges,
     HostIssue,
     InterruptsMove,
-    NetworkdManages,
-    NetworkManagerManages,
+    ManagedCard,
+    Manager,
     PauseFrames,
     TurboOn,
 )
@@ -103,7 +102,7 @@ def _interrupts(facts: Facts, cards: Sequence[InterfaceFact]) -> Iterator[HostIs
 def _cards(cards: Sequence[InterfaceFact]) -> Iterator[HostIssue]:
     for card in cards:
         if card.manager is not None:
-            yield MANAGED[card.manager](card=card.name)
+            yield ManagedCard(code=MANAGED[card.manager], card=card.name)
         on = tuple(word for word in ("rx", "tx") if card.pause.get(word))
         if on:
             yield PauseFrames(card=card.name, directions=on)
@@ -137,8 +136,8 @@ def _computer(facts: Facts) -> Computer:
     return Computer(facts.cpus, known.online, known.cores, dict(known.nodes), cards)
 
 
-MANAGED: Mapping[str, type[CardConcern]] = {
-    "NetworkManager": NetworkManagerManages,
-    "systemd-networkd": NetworkdManages,
+MANAGED: Mapping[str, Manager] = {
+    "NetworkManager": "networkmanager-manages",
+    "systemd-networkd": "networkd-manages",
 }
 """Daemons that may manage an interface."""

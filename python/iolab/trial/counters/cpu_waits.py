@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from iolab.experiment.model.quantities import PortRef
 from iolab.messages.caveats import Caveat, OthersOnCpu
-from iolab.messages.drop_reasons import DropReason, LostBetween, NeverRead, RingFull
+from iolab.messages.drop_reasons import DropReason, LostBetween, NeverRead
 from iolab.messages.evidence import (
     CpuBusy,
     CpuInSoftirq,
@@ -35,7 +35,7 @@ from iolab.messages.places import AtMachineCpu, AtPort, InMachineKernel, Place
 from iolab.results.balance import Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
-from iolab.trial.counters.drops import OVERRUNS, QDISC, leading
+from iolab.trial.counters.drops import OVERRUNS, QDISC, RING_FULL, leading
 
 WAITING_RATIO = 0.3
 """A thread that waited for its CPU so much of the time did not get what it needed."""
@@ -250,7 +250,8 @@ def starved_guest(
     result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]
 ) -> Starved | None:
     """Return what kept the busiest of a guest's threads that waited from its CPU, if frames were lost for that."""
-    if not isinstance(leading(worst.reason), RingFull | NeverRead | LostBetween):
+    first = leading(worst.reason)
+    if first != RING_FULL and not isinstance(first, NeverRead | LostBetween):
         return None  # what is lost inside the guest is lost while it runs
     least_ratio = WAITING_RATIO if result.forwarded_frames else STARVED_RATIO
     for thread in sorted(_own(worst, threads), key=lambda one: -one.busy_ratio):
@@ -285,7 +286,8 @@ def _tells(thread: Thread, worst: Drop) -> bool:
 
     One that polls is busy whatever comes; where frames were left in a queue that only it reads, it did not keep up.
     """
-    unread = isinstance(leading(worst.reason), RingFull | NeverRead)
+    first = leading(worst.reason)
+    unread = first == RING_FULL or isinstance(first, NeverRead)
     return not thread.polls or (AtPort(port=thread.polls) == worst.place and unread)
 
 

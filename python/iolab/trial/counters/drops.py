@@ -9,43 +9,33 @@ from dataclasses import dataclass, replace
 
 from iolab.messages.caveats import Caveat, ReasonOfOthers
 from iolab.messages.drop_reasons import (
-    ByCodel,
-    ByFilter,
+    ByChance,
     ByImpairment,
-    ByLoss,
-    ByLossBursts,
-    ByLossPattern,
-    ByRule,
-    Corrupted,
     CountedAs,
     CountedReason,
-    Damaged,
+    Discarded,
     DropReason,
-    FarEndDown,
-    InBacklog,
-    InLineQueue,
-    InPacerQueue,
-    InQdisc,
-    Late,
     LongerThanMtu,
-    NoBuffer,
-    RingFull,
+    LostOnWire,
+    NoRoom,
+    QueueLimit,
     SeveralReasons,
-    SocketFull,
-    StillUnderWay,
-    WireBehind,
-    WireFull,
+    Unusable,
 )
 from iolab.messages.places import OnWire, Place, PlainPlace
 from iolab.results.balance import Drop
 from iolab.trial.counters.differences import Counted
 
-RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = RingFull(), NoBuffer(), ByRule(), InQdisc(), InBacklog()
-FILTER, DAMAGED, LATE, SOCKET = ByFilter(), Damaged(), Late(), SocketFull()
+RING_FULL, NO_BUFFER = NoRoom(code="ring-full"), NoRoom(code="no-buffer")
+BACKLOG, SOCKET = NoRoom(code="in-backlog"), NoRoom(code="socket-full")
+RULE, FILTER, QDISC = Discarded(code="by-rule"), Discarded(code="by-filter"), Discarded(code="in-qdisc")
+DAMAGED, LATE = Unusable(code="damaged"), Unusable(code="late")
+WIRE_BEHIND, WIRE_FULL = LostOnWire(code="wire-behind"), LostOnWire(code="wire-full")
+UNDER_WAY = LostOnWire(code="still-under-way")
 RX_DROPPED, RX_ERRORS = CountedAs(counter="rx_dropped"), CountedAs(counter="rx_errors")
 TX_ERRORS = CountedAs(counter="tx_errors")
 OVERRUNS: frozenset[DropReason] = frozenset(
-    {RING_FULL, NO_BUFFER, BACKLOG, RX_DROPPED, RX_ERRORS, WireBehind(), WireFull()}
+    {RING_FULL, NO_BUFFER, BACKLOG, RX_DROPPED, RX_ERRORS, WIRE_BEHIND, WIRE_FULL}
 )
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
 RECEIVER, ON_THE_WAY = PlainPlace(code="receiver"), PlainPlace(code="on-the-way")
@@ -111,7 +101,7 @@ GIVEN: Mapping[DropReason, tuple[str, ...]] = {
     BACKLOG: ("CPU_BACKLOG",),
     FILTER: ("TC_INGRESS", "TC_EGRESS"),
     RX_DROPPED: ("UNHANDLED_PROTO",),
-    WireBehind(): ("TAP_FILTER", "FULL_RING", "NOT_SPECIFIED"),
+    WIRE_BEHIND: ("TAP_FILTER", "FULL_RING", "NOT_SPECIFIED"),
 }
 """A drop's reason, and what the kernel calls it; veth gives none for a full ring."""
 OF_ARRIVALS = frozenset(
@@ -230,13 +220,13 @@ def _in_turn(missing: int, counts: Sequence[tuple[int, str]]) -> tuple[Named, ..
 
 
 LOST_BY: Mapping[str, DropReason] = {
-    "loss": ByLoss(),
-    "loss_bursts": ByLossBursts(),
-    "loss_every": ByLossPattern(),
-    "loss_pattern": ByLossPattern(),
-    "line": InLineQueue(),
-    "codel": ByCodel(),
-    "pacer": InPacerQueue(),
+    "loss": ByChance(code="by-loss"),
+    "loss_bursts": ByChance(code="by-loss-bursts"),
+    "loss_every": ByChance(code="by-loss-pattern"),
+    "loss_pattern": ByChance(code="by-loss-pattern"),
+    "line": QueueLimit(code="in-line-queue"),
+    "codel": QueueLimit(code="by-codel"),
+    "pacer": QueueLimit(code="in-pacer-queue"),
 }
 """Kind of stage to reason; other stages lose nothing."""
 
@@ -255,15 +245,15 @@ def wire_drops(
     link, way = found
     place, copies = OnWire(link=link), way.lost_copies_frames
     if direct:
-        yield Drop(place, WireBehind(), counted.frames(out, "tx_dropped") + way.unread_frames)
+        yield Drop(place, WIRE_BEHIND, counted.frames(out, "tx_dropped") + way.unread_frames)
     for stage in (one for one in way.stages if one.lost_frames):
         taken = min(copies, stage.lost_frames)  # the originals of these went on
         copies -= taken
         yield Drop(place, LOST_BY[stage.kind], stage.lost_frames - taken)
     for reason, frames in (
-        (WireFull(), way.no_room_frames),
-        (FarEndDown(), way.refused_frames),
-        (StillUnderWay(), way.held_frames),
-        (Corrupted(), way.corrupted_frames - damaged_frames),
+        (WIRE_FULL, way.no_room_frames),
+        (LostOnWire(code="far-end-down"), way.refused_frames),
+        (UNDER_WAY, way.held_frames),
+        (ByChance(code="corrupted"), way.corrupted_frames - damaged_frames),
     ):
         yield Drop(place, reason, max(0, frames))

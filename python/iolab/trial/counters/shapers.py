@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Shape, ShapeClass
 from iolab.lab.packets.placement import Way
-from iolab.messages.caveats import Caveat, ShaperSuspected, ShaperUnknown
+from iolab.messages.caveats import CauseUnsure, Caveat, ShaperSuspected
 from iolab.messages.evidence import Evidence, ShaperPassed, UnknownShaperPassed
 from iolab.messages.places import AtPort
 from iolab.results.balance import Drop
@@ -153,7 +153,7 @@ def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: in
         unknown = UnknownShaperPassed(
             shaper=shaper.kind, place=shaper.place, passed_bps=passed_bps, held_back=shaper.held_back
         )
-        return Suspect(shaper, unknown, None if dropped_most else ShaperUnknown())
+        return Suspect(shaper, unknown, None if dropped_most else CauseUnsure(code="shaper-unknown"))
     seen = ShaperPassed(
         shaper=shaper.kind,
         place=shaper.place,

@@ -8,9 +8,8 @@ from iolab.lab.volumes.places import FOLDER, door_of, holder_of, node_of, volume
 from iolab.lab.volumes.scripts import SHOW_BACKING
 from iolab.messages.failures import Failure
 from iolab.messages.storage import (
-    DiskDataWrong,
     DiskDetached,
-    DiskIoFailed,
+    DiskErred,
     DiskReattached,
     DiskServerFailed,
     StoreFull,
@@ -83,10 +82,12 @@ def cause_of(
 def _of_output(site: Site, machine: str, disk: Disk, program: str, output: str) -> Failure | None:
     about = {"program": program, "machine": machine, "volume": disk.volume, "output": output}
     if any(words in output for words in WRONG_DATA):
-        return DiskDataWrong(**about)
+        return DiskErred(code="disk-data-wrong", **about)
     if not any(words in output for words in IO_ERRORS):
         return None
-    return StoreFull(**about, folder=FOLDER) if _is_full(site, disk) else DiskIoFailed(**about)
+    if _is_full(site, disk):
+        return StoreFull(**about, folder=FOLDER)
+    return DiskErred(code="disk-io-failed", **about)
 
 
 def _is_full(site: Site, disk: Disk) -> bool:

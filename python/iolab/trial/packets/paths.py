@@ -19,14 +19,12 @@ from iolab.errors import TrialFailed
 from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
 from iolab.messages.instrument import (
-    ByCalibration,
     LiveFramesFail,
-    LiveFramesVanish,
     PathEvenness,
-    PathEvennessUnknown,
     PathOfDriver,
     PathRates,
     PathsUncompared,
+    PlainPathReason,
 )
 from iolab.results.packets import Choice, Tried
 from iolab.trial.failed import failure_of
@@ -112,7 +110,8 @@ def _calibrated(calibration: Calibration | None, measure: Packets) -> Choice | N
     usual = Tried(AF_XDP, calibration.ceiling_fps(AF_XDP, size) or 0.0, alone.af_xdp_late_ns)
     live = Tried(LIVE, calibration.ceiling_fps(LIVE, size) or 0.0, alone.live_late_ns)
     choice = decide(usual, live, measure.max_burst, alone.load_fps)
-    return None if choice.path == LIVE else replace(choice, reasons=(ByCalibration(), *choice.reasons))
+    reasons = (PlainPathReason(code="path-by-calibration"), *choice.reasons)
+    return None if choice.path == LIVE else replace(choice, reasons=reasons)
 
 
 def _chosen(site: Site, measure: Packets) -> Choice:
@@ -161,7 +160,7 @@ def compare(send: Send, max_burst: int) -> Choice:
     except TrialFailed as error:
         return Choice(AF_XDP, (LiveFramesFail(af_xdp_fps=usual_fps, error=failure_of(error)),), (usual,))
     if even[0].forwarded_frames and not even[1].forwarded_frames:
-        return Choice(AF_XDP, (LiveFramesVanish(),), (usual, live))
+        return Choice(AF_XDP, (PlainPathReason(code="live-frames-vanish"),), (usual, live))
     late = [_late(one.late) for one in even]
     return decide(Tried(AF_XDP, usual_fps, late[0]), Tried(LIVE, live.ceiling_fps, late[1]), max_burst)
 
@@ -172,7 +171,7 @@ def decide(usual: Tried, live: Tried, max_burst: int, load_fps: float | None = N
     if live.ceiling_fps < FASTER_RATIO * usual.ceiling_fps:
         return Choice(AF_XDP, (rates,), (usual, live))
     if usual.late_p90_ns is None or live.late_p90_ns is None:
-        return Choice(AF_XDP, (rates, PathEvennessUnknown()), (usual, live))
+        return Choice(AF_XDP, (rates, PlainPathReason(code="path-evenness-unknown")), (usual, live))
     load_fps = load_fps or usual.ceiling_fps / 2
     allowed_ns = max(usual.late_p90_ns, round((max_burst - 1) * NS_PER_S / load_fps))
     late = PathEvenness(

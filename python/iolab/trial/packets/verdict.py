@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from iolab.lab.packets.placement import Way
 from iolab.messages.caveats import (
     CalmTooShort,
+    CauseUnsure,
     Caveat,
     GeneratorWaited,
     OthersDropped,
     OthersOnCpu,
-    PlaceUnknown,
     QueueBeganAgain,
-    SeveralPlaces,
 )
 from iolab.messages.evidence import (
     CameLate,
@@ -176,7 +175,7 @@ def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
         late = CameLate(late_frames=result.late_frames or 0, offered_frames=result.offered_frames)
         return Verdict(Limit.SHAPER, (shaped.seen, late), AtPort(port=shaped.shaper.place), shaped.doubt)
     lost = LostSomewhere(lost_frames=result.lost_frames) if worst is None else _lost(result, worst)
-    doubt = shaped.doubt or (PlaceUnknown() if worst is None else None)
+    doubt = shaped.doubt or (CauseUnsure(code="place-unknown") if worst is None else None)
     return Verdict(Limit.SHAPER, (shaped.seen, lost), AtPort(port=shaped.shaper.place), doubt)
 
 
@@ -312,6 +311,6 @@ def _unexplained(result: LoadResult, balances: Sequence[Balance], worst: Drop | 
     """Return the verdict where no one place lost most: several did, or no counter tells."""
     missing = sum(max(0, balance.unexplained_frames) for balance in balances)
     if worst is not None and 2 * missing < result.lost_frames:
-        return Verdict(Limit.HOP, (_lost(result, worst),), worst.place, SeveralPlaces())
+        return Verdict(Limit.HOP, (_lost(result, worst),), worst.place, CauseUnsure(code="several-places"))
     seen = LostUnexplained(lost_frames=result.lost_frames, unexplained_frames=missing)
     return Verdict(Limit.UNEXPLAINED, (seen,))

@@ -12,16 +12,16 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
+from iolab.messages.caveats import TooCoarse
 from iolab.messages.hosts import computer
 from iolab.messages.places import AtMachine, AtPort, InThread, PlainPlace
 from iolab.messages.programs import (
     NothingFull,
-    OneAfterTheOther,
     OwnCpusFull,
     OwnProgramRan,
     OwnThreadRan,
 )
-from iolab.messages.streams import AllCpusBusy, LineFull, NearlyBusy, NoSingleThread, WorkerRan
+from iolab.messages.streams import AllCpusBusy, LineFull, NearlyBusy, WorkerRan
 from iolab.results.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.trial.counters.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.measurement import Readings
@@ -163,7 +163,7 @@ def _service(services: Sequence[ServiceRan]) -> Verdict | None:
         if service.run_ratio >= BUSY_RATIO:
             return Verdict(Limit.WORKER, (_service_thread(service),), at)
         if service.busiest_ratio >= BUSY_RATIO:
-            doubt = None if service.threads == 1 else NoSingleThread()
+            doubt = None if service.threads == 1 else TooCoarse(code="no-single-thread")
             return Verdict(Limit.WORKER, (_service_ran(service),), at, doubt)
     return None
 
@@ -273,7 +273,7 @@ def _cpus(
         if busy and min(busy) >= BUSY_RATIO:
             said = AllCpusBusy(host=computer(program.kernel), cpus=len(busy), busy_ratio=min(busy))
             place = AtMachine(machine=program.kernel) if program.kernel else PlainPlace(code="all-cpus")
-            return Verdict(Limit.CPU, (_cpu_time(program), said), place, NoSingleThread())
+            return Verdict(Limit.CPU, (_cpu_time(program), said), place, TooCoarse(code="no-single-thread"))
     return None
 
 
@@ -300,7 +300,7 @@ def _in_turn(program: Ran, own: Mapping[str, Sequence[Reading]]) -> Verdict | No
     if program.cpus_ratio < BUSY_RATIO or seen_ns > (1 - UNSEEN_RATIO) * program.cpu_ns:
         return None
     at = AtMachine(machine=program.machine)
-    return Verdict(Limit.WORKER, (_cpu_time(program),), at, OneAfterTheOther())
+    return Verdict(Limit.WORKER, (_cpu_time(program),), at, TooCoarse(code="one-after-the-other"))
 
 
 def _waited(programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None]) -> Verdict | None:

@@ -9,11 +9,12 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
+from iolab.messages.caveats import TooCoarse
 from iolab.messages.evidence import ThreadRan
 from iolab.messages.hosts import computer
 from iolab.messages.places import AtMachine, PlainPlace
 from iolab.messages.round_trips import OneRequestEach, RoundTripParts, TransactionsReached
-from iolab.messages.streams import AllCpusBusy, NoSingleThread
+from iolab.messages.streams import AllCpusBusy
 from iolab.results.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.histograms import even_quantile
@@ -84,7 +85,7 @@ def _cpus(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | Non
         if busy and min(busy) >= BUSY_RATIO:
             said = AllCpusBusy(host=computer(end.kernel), cpus=len(busy), busy_ratio=min(busy))
             place = AtMachine(machine=end.kernel) if end.kernel else PlainPlace(code="all-cpus")
-            return Verdict(Limit.CPU, (said,), place, NoSingleThread())
+            return Verdict(Limit.CPU, (said,), place, TooCoarse(code="no-single-thread"))
     return None
 
 

@@ -9,19 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from iolab.messages.searches import (
-    GeneratorAtItsLimit,
     HighestForwarded,
     LowestLost,
+    PlainSearchEnd,
     SearchEnd,
     SearchesEnded,
-    TrialsWanted,
     WidthReached,
 )
 from iolab.results.search import Found, Goal, LoadResult, StopReason
 
 from .evidence import asked_for, limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, Reading, prove, settle
-from .types import LoadTrial, Stop
+from .types import UNFINISHED, LoadTrial, Stop
 
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t, 97.5 %, for 1 to 9 degrees of freedom."""
@@ -83,7 +82,7 @@ class Bisect:
         upper = max(uppers) if uppers and len(uppers) == len(shown) else None
         rate = statistics.mean(rates) if rates else lower
         following = self._next(results, ledger, brackets)
-        stop = following if isinstance(following, Stop) else Stop(StopReason.UNFINISHED, TrialsWanted())
+        stop = following if isinstance(following, Stop) else UNFINISHED
         return Found(
             lower_fps=lower,
             upper_fps=upper,
@@ -177,7 +176,7 @@ class Bisect:
     def _end_of(self, last: Bracket) -> tuple[StopReason, SearchEnd]:
         """Return why one search ended."""
         if last.limited:
-            return StopReason.GENERATOR, GeneratorAtItsLimit()
+            return StopReason.GENERATOR, PlainSearchEnd(code="generator-at-its-limit")
         if last.upper_fps is None:
             return StopReason.LINE, HighestForwarded(highest_fps=self.goal.max_fps)
         if last.lower_fps is None:

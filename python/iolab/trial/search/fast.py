@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from iolab.messages.searches import TrialsDisagree, TrialsWanted
+from iolab.messages.searches import TrialsDisagree
 from iolab.results.search import Found, Goal, LoadResult, StopReason
 
 from .estimates import View, load_of, look
 from .evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import settle
 from .steps import follow
-from .types import LoadTrial, Stop
+from .types import UNFINISHED, LoadTrial, Stop
 
 MOST_TRIALS = 120
 """After so many the device is called unsteady; the slowest device simulated needs 60."""
@@ -49,7 +49,7 @@ class Fast:
         ledger = settle(results, self.goal, proofs=False)
         view = look(ledger, self.goal)
         following = self._follow(results, ledger.rerun, view)
-        stop = following if isinstance(following, Stop) else Stop(StopReason.UNFINISHED, TrialsWanted())
+        stop = following if isinstance(following, Stop) else UNFINISHED
         rate, interval, method = self._rate(view, stop.reason)
         return Found(
             lower_fps=view.lower_fps,

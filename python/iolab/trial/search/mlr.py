@@ -17,17 +17,16 @@ from MLRsearch.target_spec import TargetSpec
 from iolab.messages.searches import (
     GeneratorReached,
     HighestForwarded,
-    LibraryEnded,
     LibraryGaveUp,
     LowestLost,
-    TrialsWanted,
+    PlainSearchEnd,
 )
 from iolab.results.search import Found, Goal, LoadResult, StopReason
 from iolab.units import NS_PER_S
 
 from .evidence import limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, prove, settle
-from .types import LoadTrial, Stop
+from .types import UNFINISHED, LoadTrial, Stop
 
 FOREVER_S = 1e12
 """The library's own time limit reads a clock; ours counts the trials' time [s]."""
@@ -115,7 +114,7 @@ class Mlr:
         ledger = settle(results, self.goal)
         stop, state = self._next(results, ledger)
         if isinstance(stop, LoadTrial):
-            stop = Stop(StopReason.UNFINISHED, TrialsWanted())
+            stop = UNFINISHED
         final = (state.coarse_lower_fps, state.coarse_upper_fps) == (state.lower_fps, state.upper_fps)
         lower, upper = self._offered(ledger, state.coarse_lower_fps, state.coarse_upper_fps)
         conditional = None
@@ -190,7 +189,7 @@ class Mlr:
             # The library knows one error for all: no lower bound, and what it calls an internal error.
             following = Stop(StopReason.UNSTEADY, LibraryGaveUp(said=str(error)))
         else:
-            following = Stop(StopReason.NARROW, LibraryEnded())
+            following = Stop(StopReason.NARROW, PlainSearchEnd(code="library-ended"))
         return self._read(search, following)
 
     def _read(self, search: MultipleLossRatioSearch, following: LoadTrial | Stop) -> _State:

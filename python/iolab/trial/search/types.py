@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from iolab.messages.searches import SearchEnd
+from iolab.messages.searches import PlainSearchEnd, SearchEnd
 from iolab.results.search import Found, Goal, LoadResult, StopReason
 
 
@@ -31,6 +31,10 @@ class Stop:
     """Why."""
     seen: SearchEnd
     """What shows it."""
+
+
+UNFINISHED = Stop(StopReason.UNFINISHED, PlainSearchEnd(code="trials-wanted"))
+"""The search is not at its end."""
 
 
 class Strategy(Protocol):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
-from iolab.messages.drop_reasons import LongerThanMtu, NotPassedOnFor, StillUnderWay
+from iolab.messages.drop_reasons import LongerThanMtu, NotPassedOnFor
 from iolab.messages.places import AtMachine, AtPort
 from iolab.results.balance import Drop
 from iolab.trial.counters.differences import Counted
@@ -18,12 +18,12 @@ from iolab.trial.counters.drops import (
     RX_ERRORS,
     SOCKET,
     TX_ERRORS,
+    UNDER_WAY,
     explain,
     merged,
     wire_drops,
 )
 
-UNDER_WAY = StillUnderWay()
 REASONS_OF_LENGTH = ("NOT_SPECIFIED", "PKT_TOO_BIG", "SKB_DROP_REASON_PKT_TOO_BIG")
 """What the kernel calls frames that are longer than the next port takes; a bridge gives no reason."""
 

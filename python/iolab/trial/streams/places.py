@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from iolab.messages.capture_warnings import PacerPassed, WireMarked, WireReorders, WireStalled
-from iolab.messages.caveats import OthersDropped, PlaceUnknown, ShaperUnknown
+from iolab.messages.caveats import CauseUnsure, OthersDropped
 from iolab.messages.evidence import Evidence, OfPlace
 from iolab.messages.places import AtPort, OnPath, OnWire
 from iolab.messages.streams import (
@@ -94,7 +94,7 @@ def _at_rate(flow: FlowSeen, seen: ShaperSeen, dropped_packets: int) -> Verdict 
     certain = (
         rate_bps is not None or waited or (bool(dropped_packets) and 2 * dropped_packets >= flow.missing)
     )
-    return Verdict(Limit.SHAPER, tuple(said), place, None if certain else ShaperUnknown())
+    return Verdict(Limit.SHAPER, tuple(said), place, None if certain else CauseUnsure(code="shaper-unknown"))
 
 
 def full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
@@ -181,7 +181,8 @@ def lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     if flow.reordering and not flow.drops:
         link = flow.reordering[0]
         return Verdict(Limit.PATH, (again, WireReorders(link=link)), OnWire(link=link))
-    return Verdict(Limit.PATH, (again,), OnPath(source=flow.source, target=flow.target), PlaceUnknown())
+    path = OnPath(source=flow.source, target=flow.target)
+    return Verdict(Limit.PATH, (again,), path, CauseUnsure(code="place-unknown"))
 
 
 def _lossy(flow: FlowSeen) -> bool:

@@ -7,6 +7,7 @@ shows itself by its own counters to what only follows from the absence of everyt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from iolab.messages.caveats import TooCoarse
 from iolab.messages.evidence import Evidence, GuestWaited
 from iolab.messages.hosts import computer
 from iolab.messages.places import AtMachine, AtPort, InThread, OnPath, Place, PlainPlace
@@ -17,7 +18,6 @@ from iolab.messages.streams import (
     Limited,
     LimitedAt,
     NearlyBusy,
-    NoSingleThread,
     NothingFound,
     OfFlow,
     OtherFlows,
@@ -27,7 +27,6 @@ from iolab.messages.streams import (
     SameCpu,
     SendBuffer,
     StrangersRan,
-    WindowOfSecond,
     WorkerRan,
 )
 from iolab.results.verdict import BUSY_RATIO, GUEST, Limit, Verdict
@@ -270,7 +269,8 @@ def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     said = CongestionWindow(
         window_bytes=window_bytes, congestion=tcp.congestion, rtt_ns=rtt_ns, most_bps=most_bps
     )
-    return Verdict(Limit.PATH, (said,), OnPath(source=flow.source, target=flow.target), WindowOfSecond())
+    path = OnPath(source=flow.source, target=flow.target)
+    return Verdict(Limit.PATH, (said,), path, TooCoarse(code="window-of-second"))
 
 
 def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
@@ -284,7 +284,7 @@ def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
                 Limit.CPU,
                 (said,),
                 AtMachine(machine=kernel) if kernel else PlainPlace(code="all-cpus"),
-                NoSingleThread(),
+                TooCoarse(code="no-single-thread"),
             )
     return None
 

@@ -6,7 +6,7 @@ from tests.unit.lab.hosts.computers import CARD, READY, SERVER, facts
 
 from iolab.lab.hosts.facts import InterfaceFact, ProcessorFacts
 from iolab.messages.checks import HostExamined
-from iolab.messages.host_issues import NetworkManagerManages
+from iolab.messages.host_issues import ManagedCard
 from iolab.report.locale import EN
 from iolab.run.doctor.host_findings import Finding, Grade, readiness_findings
 
@@ -35,7 +35,7 @@ def test_a_card_is_described_with_driver_firmware_and_settings() -> None:
     card = found(replace(CARD, driver_version="6.1"), InterfaceFact(name="lo", mtu=65536, up=True))
     assert "lo" not in card
     text = EN.said.say_all(card["enp1s0f0"].seen)
-    (managed,) = (one for one in card["enp1s0f0"].seen if isinstance(one, NetworkManagerManages))
+    (managed,) = (one for one in card["enp1s0f0"].seen if isinstance(one, ManagedCard))
     for part in ("ixgbe 6.1", "firmware 0x800003e1", "NUMA node 1", "rx-usecs 1"):
         assert part in text
     assert EN.said.advise(managed) == "run `nmcli device set enp1s0f0 managed no`"

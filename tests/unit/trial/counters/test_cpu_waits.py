@@ -6,7 +6,7 @@ import pytest
 from tests.wording import in_words
 
 from iolab.agent.messages import ThreadTimes
-from iolab.messages.drop_reasons import DropReason, NotPassedOnFor, RingFull
+from iolab.messages.drop_reasons import DropReason, NotPassedOnFor
 from iolab.messages.evidence import (
     Disturbance,
     HeldUp,
@@ -16,6 +16,7 @@ from iolab.results.balance import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.cpu_use import run_and_wait
+from iolab.trial.counters.drops import RING_FULL
 from iolab.trial.packets.verdict import LoadReadings, judge
 
 SECOND_NS = 1_000_000_000
@@ -33,7 +34,7 @@ SENDER = Thread("generator", "generator", "tester.p0", 0, 0.95, 0.05)
 VCPU = Thread("vCPU 0", GUEST, "dut", 0, 0.05, 0.87)
 """A guest on the sender's CPU, which leaves it what the kernel keeps for threads without priority."""
 
-AT_GUEST, RING_FULL = AtPort(port="dut.eth0"), RingFull()
+AT_GUEST = AtPort(port="dut.eth0")
 
 
 def said(
@@ -142,11 +143,11 @@ def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_c
 @pytest.mark.parametrize(
     ("napi", "place", "reason", "dropped"),
     [
-        (replace(NAPI, wait_ratio=0.1), AtPort(port="a.eth0"), RingFull(), 88),
-        (NAPI, AtPort(port="b.eth0"), RingFull(), 88),
+        (replace(NAPI, wait_ratio=0.1), AtPort(port="a.eth0"), RING_FULL, 88),
+        (NAPI, AtPort(port="b.eth0"), RING_FULL, 88),
         (NAPI, AtPort(port="a.eth0"), NotPassedOnFor(reason="NOT_FORWARDED", out="a.eth1"), 88),
-        (NAPI, AtPort(port="a.eth0"), RingFull(), 40),
-        (NAPI, AtPort(port="a.eth0"), RingFull(), 17_000),
+        (NAPI, AtPort(port="a.eth0"), RING_FULL, 40),
+        (NAPI, AtPort(port="a.eth0"), RING_FULL, 17_000),
     ],
 )
 def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_the_frames(

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from tests.wording import in_words
 
-from iolab.messages.drop_reasons import RingFull
 from iolab.messages.places import AtPort
 from iolab.results.balance import Drop
-from iolab.trial.counters.drops import LOST_BY, Named, beyond, explain, share_out, without_copies
+from iolab.trial.counters.drops import LOST_BY, RING_FULL, Named, beyond, explain, share_out, without_copies
 
 Sure = tuple[tuple[str, int], ...]
 
@@ -65,7 +64,7 @@ def test_what_a_stack_got_beside_a_receiver_is_taken_from_the_reason_with_that_c
 
 def test_a_full_ring_takes_no_frames_from_a_rule() -> None:
     """veth gives a full ring no reason of its own: what netfilter dropped beside it keeps its name, however much."""
-    rings = [Drop(AtPort(port="dut.eth0"), RingFull(), 100)]
+    rings = [Drop(AtPort(port="dut.eth0"), RING_FULL, 100)]
     assert beyond({"": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 100}}, rings) == {
         "": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 0}
     }

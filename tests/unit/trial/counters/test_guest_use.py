@@ -6,12 +6,13 @@ import pytest
 from tests.wording import in_words
 
 from iolab.agent.messages import Observation, Reading, ThreadTimes
-from iolab.messages.drop_reasons import InBacklog, InQdisc, LostBetween, NotPassedOn, RingFull
+from iolab.messages.drop_reasons import LostBetween, NotPassedOn
 from iolab.messages.places import AtPort
 from iolab.results.balance import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread
 from iolab.trial.counters.cpu_use import guest_threads, kernel_threads
+from iolab.trial.counters.drops import BACKLOG, QDISC, RING_FULL
 from iolab.trial.lab_access import GuestPlace
 from iolab.trial.packets.verdict import LoadReadings, judge
 
@@ -62,7 +63,7 @@ def lossy() -> tuple[LoadResult, Balance]:
         perturbations=(),
         overhead_ns=0,
     )
-    drops = (Drop(AtPort(port="dut.eth0"), RingFull(), 100),)
+    drops = (Drop(AtPort(port="dut.eth0"), RING_FULL, 100),)
     return result, Balance("a->b", 1000, 900, drops, 0)
 
 
@@ -123,7 +124,7 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
     """One that is set up wrongly passes nothing on either, and may wait for a CPU as everything on a busy host does."""
     result, balance = lossy()
     none = replace(result, forwarded_frames=0)
-    balance = replace(balance, drops=(Drop(AtPort(port="dut.eth0"), RingFull(), 1000),))
+    balance = replace(balance, drops=(Drop(AtPort(port="dut.eth0"), RING_FULL, 1000),))
     sender = Thread("generator", "generator", "tester.p0", 1, 0.97)
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
 
@@ -154,7 +155,7 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
     )
     assert verdict.limit is Limit.CPU
     none = replace(result, forwarded_frames=0)
-    all_lost = replace(balance, drops=(Drop(AtPort(port="dut.eth0"), RingFull(), 1000),))
+    all_lost = replace(balance, drops=(Drop(AtPort(port="dut.eth0"), RING_FULL, 1000),))
     starved = [replace(one, wait_ratio=0.96) for one in moved]
     assert (
         judge(none, 0.0001, LoadReadings(balances=[all_lost], cpus=[busy, busy], threads=starved)).limit
@@ -178,7 +179,7 @@ def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -
     """A rule, a shaper or a short backlog of the guest drops frames while it runs."""
     result, balance = lossy()
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
-    for reason in (InQdisc(), InBacklog(), NotPassedOn(out="dut.eth1")):
+    for reason in (QDISC, BACKLOG, NotPassedOn(out="dut.eth1")):
         inside = replace(balance, drops=(Drop(AtPort(port="dut.eth1"), reason, 100),))
         waiting = [replace(one, wait_ratio=0.7) for one in threads(vcpu=0.2)]
         assert (
@@ -225,7 +226,7 @@ def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> Non
     result, balance = lossy()
     own = [*threads(vcpu=0.6), *switch_threads(1.0)]
     between = LostBetween(sender="a.p0", receiver="dut.eth0")
-    for place, reason in ((AtPort(port="dut.eth0"), between), (AtPort(port="dut.eth1"), RingFull())):
+    for place, reason in ((AtPort(port="dut.eth0"), between), (AtPort(port="dut.eth1"), RING_FULL)):
         lost = replace(balance, drops=(Drop(place, reason, 100),))
         verdict = judge(result, 0.0001, LoadReadings(balances=[lost], cpus=[], threads=own))
         assert (verdict.limit, verdict.place) == (Limit.HOP, place)

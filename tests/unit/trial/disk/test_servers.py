@@ -10,18 +10,14 @@ from iolab.agent.client import Agent, Refused
 from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
+from iolab.messages.statement import Failure
 from iolab.messages.storage import (
-    DiskDataWrong,
-    DiskDetached,
-    DiskIoFailed,
-    DiskReattached,
     DiskServerFailed,
     GuestKernel,
     IscsiTarget,
     NoReply,
     ProcessGone,
     ProcessStopped,
-    StoreFull,
     VolumeServer,
     WrongReply,
 )
@@ -173,17 +169,19 @@ def test_a_server_that_does_not_answer_is_the_cause_whatever_a_program_reports()
 @pytest.mark.parametrize(
     ("backing", "free", "output", "expected"),
     [
-        ("", "9 4096", IO_ERROR, DiskDetached),
-        ("/srv/precious", "9 4096", IO_ERROR, DiskReattached),
-        ("/var/tmp/iolab-v (deleted)", "900000 4096", "fio printed no JSON", DiskReattached),
-        (None, "9 4096", IO_ERROR, StoreFull),
-        (None, "900000 4096", IO_ERROR, DiskIoFailed),
-        (None, "9 4096", VERIFY, DiskDataWrong),
+        ("", "9 4096", IO_ERROR, "disk-detached"),
+        ("/srv/precious", "9 4096", IO_ERROR, "disk-reattached"),
+        ("/var/tmp/iolab-v (deleted)", "900000 4096", "fio printed no JSON", "disk-reattached"),
+        (None, "9 4096", IO_ERROR, "disk-store-full"),
+        (None, "900000 4096", IO_ERROR, "disk-io-failed"),
+        (None, "9 4096", VERIFY, "disk-data-wrong"),
     ],
 )
-def test_what_a_disk_shows_is_the_cause(backing: str | None, free: str, output: str, expected: type) -> None:
+def test_what_a_disk_shows_is_the_cause(backing: str | None, free: str, output: str, expected: str) -> None:
     """The loop device, then what the program read, then the store."""
-    assert isinstance(cause(site_of("local", "", backing=backing, free=free), output), expected)
+    found = cause(site_of("local", "", backing=backing, free=free), output)
+    assert isinstance(found, Failure)
+    assert found.code == expected
 
 
 def test_a_disk_that_is_well_is_no_cause() -> None:

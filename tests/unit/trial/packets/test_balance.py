@@ -19,22 +19,16 @@ from iolab.agent.traffic import (
     TrafficRan,
 )
 from iolab.messages.drop_reasons import (
-    ByFilter,
-    ByRule,
-    Damaged,
-    InQdisc,
     KernelDropped,
-    Late,
     LostBetween,
     NeverRead,
     NotPassedOn,
     NotPassedOnFor,
-    RingFull,
 )
 from iolab.messages.places import AtDevice, AtPort, PlainPlace
 from iolab.results.balance import Balance, Drop
 from iolab.trial.counters.differences import Counted, Snapshot
-from iolab.trial.counters.drops import merged
+from iolab.trial.counters.drops import DAMAGED, FILTER, LATE, QDISC, RING_FULL, RULE, merged
 from iolab.trial.packets.balance import balances, foreign_frames
 from iolab.trial.packets.stalls import calm_frames
 
@@ -92,7 +86,7 @@ def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
         snapshot({"tester.p0": {"tx_dropped": 100}}),
     )
     assert (found.offered_frames, found.forwarded_frames, found.unexplained_frames) == (1000, 900, 0)
-    assert found.drops == (Drop(AtPort(port="dut.eth0"), RingFull(), 100),)
+    assert found.drops == (Drop(AtPort(port="dut.eth0"), RING_FULL, 100),)
 
 
 def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
@@ -134,7 +128,7 @@ def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
     ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(received,))
     (found,) = balances([WAY], ran, Counted(ports, before, after))
     assert found.drops == (
-        Drop(AtPort(port="tester.p1"), RingFull(), 50),
+        Drop(AtPort(port="tester.p1"), RING_FULL, 50),
         Drop(AtPort(port="dut.eth0"), NeverRead(sender="tester.p0"), 300),
         Drop(AtPort(port="dut.eth0"), LostBetween(sender="tester.p0", receiver="dut.eth0"), 50),
         Drop(AtPort(port="dut.eth1"), LostBetween(sender="dut.eth1", receiver="tester.p1"), 10),
@@ -149,7 +143,7 @@ def test_a_loss_that_two_counters_tell_is_named_once() -> None:
         replace(RECEIVED, received_frames=990),
         snapshot({"tester.p1": {"rx_dropped": 10}}, {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}}),
     )
-    assert found.drops == (Drop(AtPort(port="tester.p1"), RingFull(), 10),)
+    assert found.drops == (Drop(AtPort(port="tester.p1"), RING_FULL, 10),)
     assert found.unexplained_frames == 0
 
 
@@ -163,7 +157,7 @@ def test_what_xdp_could_not_pass_on_is_in_the_interfaces_drops_already() -> None
             {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}},
         ),
     )
-    assert found.drops == (Drop(AtPort(port="tester.p1"), RingFull(), 10),)
+    assert found.drops == (Drop(AtPort(port="tester.p1"), RING_FULL, 10),)
     assert found.unexplained_frames == 0
 
 
@@ -244,7 +238,7 @@ def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_que
     after = with_reasons(with_queue(after, handle, 200), {"QDISC_DROP": 500})
     found = sheet(SENT, replace(RECEIVED, received_frames=500), after, before)
     (both,) = merged(found.drops)
-    assert (both.place, both.reason, both.frames) == (AtPort(port="dut.eth1"), InQdisc(), 500)
+    assert (both.place, both.reason, both.frames) == (AtPort(port="dut.eth1"), QDISC, 500)
     assert "the queue at dut.eth1 show 300 fewer drops" in in_words(both.doubt)
 
 
@@ -258,7 +252,7 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
         with_reasons(after, {"FULL_RING": 20, "QDISC_DROP": 9}),
     )
     ring, other = found.drops
-    assert ring == Drop(AtPort(port="dut.eth0"), RingFull(), 20)
+    assert ring == Drop(AtPort(port="dut.eth0"), RING_FULL, 20)
     assert replace(other, doubt=None) == Drop(
         PlainPlace(code="in-kernel"), KernelDropped(reason="QDISC_DROP"), 7, "QDISC_DROP"
     )
@@ -281,13 +275,13 @@ def test_what_the_receiver_lost_itself_is_its_own() -> None:
         replace(RECEIVED, received_frames=993, socket=socket),
         snapshot({"tester.p1": {"rx_dropped": 7}}),
     )
-    assert found.drops == (Drop(PlainPlace(code="receiver"), RingFull(), 7),)
+    assert found.drops == (Drop(PlainPlace(code="receiver"), RING_FULL, 7),)
 
 
 def test_a_devices_rule_and_a_missing_frame_are_told_apart() -> None:
     """Twenty were dropped as ruled; one is nowhere."""
     found = sheet(SENT, replace(RECEIVED, received_frames=979), snapshot(ruled=20))
-    assert found.drops == (Drop(AtDevice(port="dut.eth0"), ByRule(), 20),)
+    assert found.drops == (Drop(AtDevice(port="dut.eth0"), RULE, 20),)
     assert found.unexplained_frames == 1
 
 
@@ -315,8 +309,8 @@ def test_damaged_frames_are_not_the_receivers_doing() -> None:
         SENT, replace(RECEIVED, received_frames=970, corrupted_frames=20, late_frames=10), snapshot()
     )
     assert found.drops == (
-        Drop(PlainPlace(code="receiver"), Late(), 10),
-        Drop(PlainPlace(code="on-the-way"), Damaged(), 20),
+        Drop(PlainPlace(code="receiver"), LATE, 10),
+        Drop(PlainPlace(code="on-the-way"), DAMAGED, 20),
     )
     assert found.unexplained_frames == 0
 
@@ -328,7 +322,7 @@ def test_what_a_policer_drops_is_named_at_its_port() -> None:
     after = with_reasons(snapshot(), {"TC_INGRESS": 30})
     after = replace(after, reading=Reading((*after.reading.observations, seen)))
     found = sheet(SENT, replace(RECEIVED, received_frames=970), after)
-    assert found.drops == (Drop(AtPort(port="dut.eth0"), ByFilter(), 30),)
+    assert found.drops == (Drop(AtPort(port="dut.eth0"), FILTER, 30),)
     assert found.unexplained_frames == 0
 
 
@@ -350,7 +344,7 @@ def test_what_a_bucket_dropped_of_others_is_no_drop_of_ours() -> None:
     """700 of ours are missing and the bucket dropped 900: 200 were of the 500 others."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
     found = sheet(SENT, replace(RECEIVED, received_frames=300), crowded(), before)
-    assert found.drops == (Drop(AtPort(port="dut.eth1"), InQdisc(), 700),)
+    assert found.drops == (Drop(AtPort(port="dut.eth1"), QDISC, 700),)
     assert found.unexplained_frames == 0
 
 

@@ -11,7 +11,7 @@ from tests.wording import in_words
 
 from iolab.experiment.model.packets import Forwarding, Latency, LoadCurve
 from iolab.messages.places import AtPort
-from iolab.messages.searches import TrialsWanted
+from iolab.messages.searches import PlainSearchEnd
 from iolab.messages.warnings import QueueTookUp
 from iolab.results.dimensions import Dimensions, Quantity
 from iolab.results.metric import Metric, Metrics
@@ -117,7 +117,7 @@ def test_a_sustained_rate_is_no_lower_bound_of_the_generator() -> None:
     """The device was seen at its limit; where others had its CPUs it is one all the same."""
     found = Found(
         lower_fps=99e3, upper_fps=None, robust_fps=1e5, method="", strict_fps=None, trials=1, perturbed_trials=0,
-        spent_ns=1, reason=StopReason.TIME, seen=TrialsWanted(),
+        spent_ns=1, reason=StopReason.TIME, seen=PlainSearchEnd(code="trials-wanted"),
         taken_up=True, sustained_fps=8e4,
     )  # fmt: skip
     assert (limited_by(found, []), found_limit(found, [])) == ("", "time")
@@ -246,7 +246,7 @@ def test_a_rate_that_the_receiver_limited_is_a_lower_bound() -> None:
         record = bench.run(LoadTrial(intended_fps=101_000, duration_ns=10**9), "search")
     found = Found(
         lower_fps=99e3, upper_fps=101e3, robust_fps=1e5, method="", strict_fps=None, trials=1, perturbed_trials=0,
-        spent_ns=1, reason=StopReason.NARROW, seen=TrialsWanted(),
+        spent_ns=1, reason=StopReason.NARROW, seen=PlainSearchEnd(code="trials-wanted"),
     )  # fmt: skip
     by_receiver = replace(record, verdict=Verdict(Limit.RECEIVER))
     by_device = replace(record, verdict=Verdict(Limit.HOP))

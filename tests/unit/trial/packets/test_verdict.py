@@ -8,7 +8,7 @@ from tests.wording import in_words
 
 from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
 from iolab.messages.caveats import ReasonOfOthers
-from iolab.messages.drop_reasons import InQdisc, NotPassedOnFor, RingFull
+from iolab.messages.drop_reasons import NotPassedOnFor
 from iolab.messages.evidence import (
     CpuStolen,
     Disturbance,
@@ -18,7 +18,7 @@ from iolab.messages.places import AtCpu, AtDevice, AtPort, Place, PlainPlace
 from iolab.results.balance import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread
-from iolab.trial.counters.drops import DAMAGED, FILTER, RULE
+from iolab.trial.counters.drops import DAMAGED, FILTER, QDISC, RING_FULL, RULE
 from iolab.trial.lab_access import Calibration, Ceilings
 from iolab.trial.packets.flow_losses import dead_flows, explains
 from iolab.trial.packets.stalls import excused_frames, perturbations
@@ -57,7 +57,7 @@ def result(lost: int = 100, unsent: int = 0, perturbed: tuple[Disturbance, ...] 
 
 def dropped(place: Place, frames: int, unexplained: int = 0) -> list[Balance]:
     """Return a balance with drops at one place."""
-    return [Balance("a->b", 10_000, 10_000 - frames, (Drop(place, RingFull(), frames),), unexplained)]
+    return [Balance("a->b", 10_000, 10_000 - frames, (Drop(place, RING_FULL, frames),), unexplained)]
 
 
 def test_a_generator_that_waited_for_its_cpu_is_named_in_doubt() -> None:
@@ -282,8 +282,8 @@ def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> No
 def test_losses_from_several_causes_are_all_told() -> None:
     """Two directions, two causes: the larger is named, the other stands beside it."""
     sheets = [
-        Balance("a->b", 5_000, 4_940, (Drop(AtPort(port="dut.eth0"), RingFull(), 60),), 0),
-        Balance("b->a", 5_000, 4_960, (Drop(AtPort(port="dut.eth1"), InQdisc(), 40),), 0),
+        Balance("a->b", 5_000, 4_940, (Drop(AtPort(port="dut.eth0"), RING_FULL, 60),), 0),
+        Balance("b->a", 5_000, 4_960, (Drop(AtPort(port="dut.eth1"), QDISC, 40),), 0),
     ]
     found = judge(result(), 1e-4, LoadReadings(balances=sheets))
     assert (found.limit, found.place, found.doubt) == (Limit.HOP, AtPort(port="dut.eth0"), None)
@@ -292,7 +292,7 @@ def test_losses_from_several_causes_are_all_told() -> None:
 
 def test_losses_at_many_places_are_named_with_doubt() -> None:
     """No place has most of them, though counters tell of all."""
-    drops = tuple(Drop(AtPort(port=f"dut.eth{number}"), RingFull(), 25) for number in range(4))
+    drops = tuple(Drop(AtPort(port=f"dut.eth{number}"), RING_FULL, 25) for number in range(4))
     found = judge(result(), 1e-4, LoadReadings(balances=[Balance("a->b", 10_000, 9_900, drops, 0)]))
     assert found.limit is Limit.HOP
     assert "several places" in in_words(found.doubt)

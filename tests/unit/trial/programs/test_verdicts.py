@@ -7,9 +7,10 @@ from iolab.agent.counters import InterfaceCounters
 from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.endpoints import Port
+from iolab.messages.caveats import TooCoarse
 from iolab.messages.places import AtMachine, AtPort
-from iolab.messages.programs import OneAfterTheOther, OwnProgramRan, OwnThreadRan
-from iolab.messages.streams import NearlyBusy, NoSingleThread
+from iolab.messages.programs import OwnProgramRan, OwnThreadRan
+from iolab.messages.streams import NearlyBusy
 from iolab.results.verdict import Limit, Verdict
 from iolab.trial.programs.measure import _of_time
 from iolab.trial.programs.verdict import Line, Ran, ServiceRan, judge
@@ -102,7 +103,7 @@ def test_all_cpus_busy_is_the_limit_in_doubt() -> None:
     """Many threads, none of which had all of its time."""
     many: Threads = {("program", number): (0.4, 0.1) for number in range(5)}
     seen = verdict(readings(many, (0.97, 0.99)), replace(OWN, cpu_ns=8 * S))
-    assert (seen.limit, seen.doubt) == (Limit.CPU, NoSingleThread())
+    assert (seen.limit, seen.doubt) == (Limit.CPU, TooCoarse(code="no-single-thread"))
 
 
 def test_a_program_that_slept_while_others_had_all_cpus_waited_for_something_else() -> None:
@@ -113,7 +114,7 @@ def test_a_program_that_slept_while_others_had_all_cpus_waited_for_something_els
 def test_processes_too_short_to_be_seen_that_had_a_cpu_s_time_are_the_limit_in_doubt() -> None:
     """A script that starts one compiler after the other: its own shell waits."""
     seen = verdict(readings({("program", 1): (0.01, 0)}), replace(OWN, cpu_ns=int(3.9 * S)))
-    assert (seen.limit, seen.doubt) == (Limit.WORKER, OneAfterTheOther())
+    assert (seen.limit, seen.doubt) == (Limit.WORKER, TooCoarse(code="one-after-the-other"))
 
 
 def test_a_program_that_slept_waited() -> None:
@@ -127,7 +128,7 @@ def test_a_program_too_short_for_the_counters_is_judged_by_its_cpu_time() -> Non
     """That is exact."""
     short = replace(OWN, took_ns=S // 20)
     assert verdict([], replace(short, cpu_ns=S // 1000)).limit is Limit.WAITING
-    assert verdict([], replace(short, cpu_ns=S // 20)).doubt == OneAfterTheOther()
+    assert verdict([], replace(short, cpu_ns=S // 20)).doubt == TooCoarse(code="one-after-the-other")
     assert verdict([], replace(short, cpu_ns=S // 30)).limit is Limit.UNEXPLAINED
 
 
@@ -140,7 +141,7 @@ def test_what_fits_nothing_is_not_known() -> None:
 def test_a_service_of_the_lab_without_time_left_is_the_limit() -> None:
     """The program that asks it waits; of a process with several threads nobody knows whose time it was."""
     waits = readings({("program", 1): (0.2, 0.0)})
-    for threads, doubt in ((1, None), (4, NoSingleThread())):
+    for threads, doubt in ((1, None), (4, TooCoarse(code="no-single-thread"))):
         service = ServiceRan("web", "far", 0.98, 0.97, threads)
         found = judge((OWN,), (), {"": waits}, (10 * S, 14 * S), (service,))
         assert (found.limit, found.place, found.doubt) == (Limit.WORKER, AtMachine(machine="far"), doubt)

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.trial.streams.flows import TCP, datagrams, flow, seen
 
 from iolab.experiment.model.impairments import DELIVERY_BYTES, Impairments
-from iolab.messages.drop_reasons import ByLoss, LongerThanMtu
+from iolab.messages.drop_reasons import ByChance, LongerThanMtu
 from iolab.messages.places import AtPort, OnWire
 from iolab.report.locale import EN
 from iolab.results.balance import Drop
@@ -20,7 +20,7 @@ from iolab.trial.streams.verdict import judge
 MS, S = 1_000_000, 1_000_000_000
 LOSSY = replace(TCP, resent_bytes=10**7)
 SHAPER = Shaper("far.eth0", "tbf", 900, 900, 60_000, 0, 500, (64_000,))
-LOST = Drop(OnWire(link="w"), ByLoss(), 41)
+LOST = Drop(OnWire(link="w"), ByChance(code="by-loss"), 41)
 BUCKET = LevelChange(300 * MS, 4.5e9, 9.9e6, 278e6, 9.9e6, 300 * MS)
 LINE = LineSeen(place="a.eth0", link="w", passed_bps=950e6, rate_bps=1e9)
 
