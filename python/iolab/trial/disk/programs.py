@@ -54,7 +54,7 @@ FILES = 21
 class Program(Runner):
     """A program that one command runs, or the agent; the row says which of both there are."""
 
-    request: Callable[[DiskMeasure, str, str], dict[str, Json]]
+    request: Callable[[DiskMeasure, str, str], dict[str, Json]] = lambda *_: {}
     """Of the agent's own, the keys of a request besides program and definition, for a measure, a node and a folder."""
     argv: Callable[[DiskMeasure, str, str], tuple[str, ...]] = lambda *_: ()
     """Of a package's, program and arguments, for a measure, a node and the folder that it is mounted on."""
