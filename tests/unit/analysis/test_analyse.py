@@ -9,17 +9,18 @@ from tests.wording import in_words
 from tests.work import counted
 
 from iolab.analysis import analyse
-from iolab.analysis.analyse import leading_metric
+from iolab.analysis.analyse import commonest, leading_metric
 from iolab.errors import InputError
+from iolab.messages.caveats import CauseUnsure
+from iolab.messages.places import AtMachine, OnPath
 from iolab.plan.types import Plan
 from iolab.results.dimensions import Dimensions, Quantity
 from iolab.results.trial import Status
+from iolab.results.verdict import Limit, Verdict
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
 MakeRecord = Callable[..., TrialRecord]
-
-
 RECEIVED = Quantity("received_bps")
 
 
@@ -197,3 +198,19 @@ def test_four_times_the_trials_are_about_four_times_the_work(
         return work.calls
 
     assert calls(40) <= 5 * calls(20)
+
+
+def test_the_limit_of_most_trials_stands_for_the_cell() -> None:
+    """With the figures of a trial that had no doubt, and in how many trials it was."""
+    path = Verdict(Limit.PATH, place=OnPath(source="a", target="b"))
+    found = commonest(
+        [
+            path,
+            Verdict(
+                Limit.PATH, place=OnPath(source="a", target="b"), doubt=CauseUnsure(code="place-unknown")
+            ),
+            Verdict(Limit.THREAD, place=AtMachine(machine="a")),
+        ]
+    )
+    assert (found.limit, found.place, found.doubt) == (Limit.PATH, OnPath(source="a", target="b"), None)
+    assert (found.count, found.total) == (2, 3)

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.quantities import PortRef
+from iolab.lab.links.overlays import unequal_mtus
 from iolab.lab.topology import Endpoint, Topology, make_topology
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
-
 CHAIN = ({"a": "none", "r": "route", "s": "route", "b": "none"}, {
     "first": ["a.eth0", "r.eth0"],
     "middle": ["r.eth1", "s.eth0"],
@@ -198,3 +201,33 @@ def test_512_segments_fit_and_one_more_is_refused(make_lab: MakeLab) -> None:
     links["more"] = ["a.q", "b.q"]
     with pytest.raises(InputError, match="no free /24 left"):
         make_topology(make_lab({"a": "none", "b": "none"}, links))
+
+
+def lab(forward: str, mtu: int) -> Lab:
+    """Two links with a machine between."""
+    return Lab(
+        {
+            "a": Netns(kind="netns"),
+            "s": Netns.model_validate({"kind": "netns", "forward": forward}),
+            "b": Netns(kind="netns"),
+        },
+        {
+            "left": Link(ends=(PortRef("a.eth0"), PortRef("s.p0")), mtu=9000),
+            "right": Link(ends=(PortRef("s.p1"), PortRef("b.eth0")), mtu=mtu),
+        },
+        {},
+    )
+
+
+def test_a_bridge_between_links_of_different_mtus_is_warned_of_and_a_router_is_not() -> None:
+    """A router answers, or fragments; a bridge drops."""
+
+    def found(one: Lab) -> list[dict[str, int]]:
+        segments = (segment.links for segment in make_topology(one).segments)
+        return [
+            {link.link: link.mtu_bytes for link in warning.links} for warning in unequal_mtus(one, segments)
+        ]
+
+    assert found(lab("bridge", 1500)) == [{"left": 9000, "right": 1500}]
+    assert found(lab("bridge", 9000)) == []
+    assert found(lab("route", 1500)) == []

@@ -1,20 +1,31 @@
-"""Series of trials: as small multiples on the page, and as sparklines in the terminal."""
+"""Series in the report: over the time of a trial, and what a watch saw on the wire."""
 
+import base64
+import io
+import json
 import math
 import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from rich.console import Console
 from tests.unit.report.conftest import Made
 from tests.unit.report.pages import parsed
 
+from iolab.analysis.thinning import pyramid
 from iolab.report import formats as report
 from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.page.over_time import drawn_trials
 from iolab.report.sparklines import sparkline
+from iolab.report.wire import binned, course
 from iolab.results.dimensions import Dimensions
-from iolab.results.series import Series, series
+from iolab.results.metric import Metric, Metrics
+from iolab.results.series import Over, Series, series
+from iolab.store.records import StoredRun
 
 PERIOD_NS = 100_000_000
 
@@ -125,3 +136,119 @@ def test_a_trial_without_series_says_why(made: Made) -> None:
     with console.capture() as shown:
         console.print(report.trial_over_time(run.trials[0], (), run.plan))
     assert "sample: none" in shown.get()
+
+
+THERE = Dimensions(direction="near.eth0->far.eth0")
+WINDOW_NS = 12_000
+
+
+def windows(count: int) -> Series:
+    """Return a window with a frame of every ten."""
+    at_ns = np.arange(0, count, 10, dtype=np.int64) * WINDOW_NS
+    of = replace(THERE, window_ns=WINDOW_NS)
+    return Series("window_bytes", "byte", at_ns, np.full(len(at_ns), 1514.0), of, Over.WINDOWS, "watch")
+
+
+def values(name: str, pairs: Sequence[tuple[int, float]]) -> Series:
+    """Return a series over values."""
+    at, counts = np.array([at for at, _ in pairs], dtype=np.int64), np.array([count for _, count in pairs])
+    return Series(name, "count", at, counts, THERE, Over.VALUES, "watch")
+
+
+def watched(run: StoredRun) -> StoredRun:
+    """Return the run with the figures of a watch in its first trial."""
+    first = run.trials[0]
+    of = replace(THERE, window_ns=WINDOW_NS)
+    more = (
+        Metric("watched_bytes", "byte", 1e6, THERE),
+        Metric("window_rate_mean_bps", "bit/s", 1e8, of),
+        Metric("window_rate_max_bps", "bit/s", 1e9, of),
+        Metric("idle_ratio", "ratio", 0.9, of),
+        Metric("burst_bytes", "byte", 1514, replace(THERE, rate_bps=10**9)),
+    )
+    result = replace(first.result, metrics=Metrics((*first.result.metrics, *more)))
+    return replace(run, trials=(replace(first, result=result), *run.trials[1:]))
+
+
+def page_of(made: Made, series: Sequence[Series]) -> str:
+    """Return the page of a run whose first trial was watched."""
+    run, analysis, experiment = made
+    run = watched(run)
+    return report.html(
+        run, analysis, experiment, "1.2.3", lambda key: series if key == run.trials[0].key else ()
+    )
+
+
+def test_every_level_has_the_least_mean_and_largest_of_eight_below() -> None:
+    """Nothing is lost from level to level: the largest stays, and the mean is that of all windows."""
+    found = pyramid(windows(100_000))
+    assert found is not None
+    fine, above, top = found.levels[0], found.levels[1], found.levels[-1]
+    assert len(fine.mean) == 99_991
+    assert above.span_ns == 8 * WINDOW_NS
+    assert (float(above.high.max()), float(above.low.min())) == (1514.0, 0.0)
+    assert float(top.mean.mean()) == pytest.approx(151.4, rel=0.01)
+    assert len(top.mean) <= 512
+
+
+def test_the_page_holds_every_window_packed_in_blocks(made: Made) -> None:
+    """The finest level unpacks to the windows, as parts of the largest."""
+    page = page_of(made, (windows(200_000),))
+    (shape,) = (json.loads(text) for text in re.findall(r'class="w-shape">(.*?)</script>', page))
+    assert (shape["from"], shape["levels"][0]["points"]) == (0, 199_991)
+    blocks = re.findall(r'<script type="text/plain" id="wire-1-1-1-0-\d+">(.*?)</script>', page)
+    fine = np.concatenate([np.frombuffer(zlib.decompress(base64.b64decode(each)), "<u2") for each in blocks])
+    assert len(fine) == 199_991
+    assert (fine[::10] == 65_535).all()
+    assert not fine[1::10].any()
+    assert shape["top"] == pytest.approx(1514 * 8e9 / WINDOW_NS)
+
+
+def test_a_point_has_its_figures_and_pictures_in_words(made: Made) -> None:
+    """What the pictures show is said to those who cannot see them."""
+    gaps = values("gaps_by_ns", [(0, 100.0), (120_000, 1e6)])
+    curve = values("burst_bytes_by_bps", [(10**7, 1e6), (10**9, 1514.0)])
+    page = page_of(made, (windows(5_000), gaps, curve))
+    elements = parsed(page)
+    assert "mean 100 Mbit/s · fullest window 1 Gbit/s · idle 90" in page
+    assert "Holds in 1.48 KiB at 1 Gbit/s." in page
+    labels = [
+        each.get("aria-label") or "" for each in elements.named("svg") if each.get("class") == "wire-small"
+    ]
+    assert labels == ["Gaps between frames", "Buffer that holds the traffic"]
+    assert "near.eth0 → far.eth0: rate per window" in (next(elements.named("canvas")).get("aria-label") or "")
+
+
+def test_series_of_windows_are_not_drawn_as_series_over_time(made: Made) -> None:
+    """They have charts of their own."""
+    assert 'id="over-time"' not in page_of(made, (windows(5_000),))
+
+
+def test_a_run_in_which_nothing_was_watched_has_no_such_part(made: Made) -> None:
+    """There is no empty heading, and no script for it."""
+    run, analysis, experiment = made
+    page = report.html(run, analysis, experiment, "1.2.3", lambda _: ())
+    assert 'id="wire"' not in page
+    assert "DecompressionStream" not in page
+
+
+def test_what_came_at_once_is_a_bar_of_its_own() -> None:
+    """0 has no place on a logarithmic axis."""
+    bars = binned(values("gaps_by_ns", [(0, 7.0), (1_000, 5.0), (120_000, 3.0)]))
+    assert bars.together
+    assert (bars.counts[0], bars.counts.sum()) == (7.0, 15.0)
+
+
+def test_the_terminal_shows_a_sparkline_and_three_figures(made: Made) -> None:
+    """The course of the shortest windows, and what it comes to."""
+    run = watched(made[0])
+    shown = Console(width=140, record=True, file=io.StringIO())
+    shown.print(report.trial_over_time(run.trials[0], (windows(5_000),), run.plan))
+    text = shown.export_text()
+    assert "near.eth0 → far.eth0  ████" in text
+    assert "mean 100 Mbit/s · fullest window 1 Gbit/s · idle 90" in text
+
+
+def test_the_course_of_windows_is_what_they_carried() -> None:
+    """A part of the time without windows is empty."""
+    assert course(windows(1_000), 10).tolist() == [15_140.0] * 10

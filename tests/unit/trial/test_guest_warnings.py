@@ -1,14 +1,21 @@
-"""What must be known of machines to read a figure."""
+"""Settings in effect, and what a reader must know of the machines."""
 
 from dataclasses import replace
 
 import pytest
 from tests.wording import in_words
 
+from iolab.agent.counters import QdiscCounters
+from iolab.agent.messages import Observation, Reading, SettingValues
 from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.experiment import Lab
+from iolab.experiment.model.links import Link
+from iolab.experiment.model.machines import Netns
+from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.results.trial import GuestUse
 from iolab.trial.host_warnings import guest_warnings, taking_part
+from iolab.trial.in_effect import in_effect
 
 USE = GuestUse(
     engine="qemu", on="", accel="kvm", hypervisor="7.2", image="", packages="", emulated=False, boot_ns=1
@@ -41,7 +48,6 @@ lab:
 measure:
   disk: {kind: disk, program: fio, on: MACHINE}
 """
-
 LOCAL, LUN = "local: {on: pc2, size: 64M}", "lun0: {on: pc3, size: 64M, export: iscsi}"
 LENT = "lent: {on: pc2vm, size: 64M, export: iscsi}"
 
@@ -74,3 +80,33 @@ def test_a_guest_takes_part_where_it_runs_holds_or_may_forward(found: set[str], 
 def test_where_nobody_knows_who_takes_part_every_guest_does() -> None:
     """Frames of a search may pass any of them."""
     assert guest_warnings({"pc2vm": replace(USE, emulated=True)}, part=None)
+
+
+LAB_OF_GUESTS = Lab(
+    {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
+    {"lan": Link(ends=(PortRef("near.eth0"), PortRef("far.eth0")))},
+    {},
+)
+
+
+def test_machines_ports_and_processors_have_what_was_read() -> None:
+    """Known names only; a place of which nothing was read is absent."""
+    stack = {"net.ipv4.tcp_congestion_control": "bbr", "net.ipv4.unknown": "1"}
+    settings = (
+        SettingValues("stack", "", stack),
+        SettingValues("interface", "eth0", {"mtu": "1500", "offloads": "tso gso"}),
+    )
+    queues = (QdiscCounters(interface="eth0", handle="0:", parent="root", drops=0, kind="fq_codel"),)
+    governed = (SettingValues("processors", "0,1", {"governor": "performance"}),)
+    reading = Reading(
+        (
+            Observation(sampler="settings", netns="iolab-near", begin_ns=1, end_ns=2, settings=settings),
+            Observation(sampler="qdiscs", netns="iolab-near", begin_ns=1, end_ns=2, qdiscs=queues),
+            Observation(sampler="processors", begin_ns=1, end_ns=2, settings=governed),
+        )
+    )
+    assert in_effect(make_topology(LAB_OF_GUESTS), {"": reading}) == {
+        "near": {"congestion": "bbr"},
+        "near.eth0": {"mtu": "1500", "offloads": "tso gso", "qdisc": "fq_codel"},
+        "host": {"governor": "performance"},
+    }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from iolab.lab.guests.guest import (
+    FunctionBackend,
     Guest,
     GuestDisk,
     GuestNic,
@@ -18,7 +19,7 @@ from iolab.lab.guests.guest import (
     passed_files,
 )
 from iolab.lab.guests.qemu import PARENTS_DISKS, Boot, Place, qemu_argv
-from iolab.lab.guests.start import switch_argv, switched
+from iolab.lab.guests.start import OwnUser, own_user_of, switch_argv, switched
 from iolab.lab.guests.xen import xl_config
 from iolab.registry.nics import NICS
 
@@ -187,3 +188,35 @@ def test_qemu_has_every_device_that_is_named() -> None:
     named = {*cards, "pcie-root-port", "intel-iommu", "virtio-blk-pci", "virtio-serial-pci",
              "virtserialport", "virtio-scsi-pci", "pvscsi", "nvme", "ide-hd", "scsi-hd", "vfio-pci"}  # fmt: skip
     assert [name for name in sorted(named - newer) if f'name "{name}"' not in shown.stdout] == []
+
+
+def guest_of_user(*nics: GuestNic, disks: tuple[GuestDisk, ...] = ()) -> Guest:
+    """Return a guest with these cards and disks."""
+    return Guest(
+        name="dut", engine="qemu", image="linux", memory_bytes=1 << 29, cpus=1, accel="auto", nics=nics,
+        disks=disks,
+    )  # fmt: skip
+
+
+def test_it_reads_its_image_and_writes_its_folder_its_disks_and_kvm() -> None:
+    """A disk that it reaches through the network is no file."""
+    place = Place(boot=BOOT, folder="/f", accel="kvm", program_files=("/q",))
+    disks = (GuestDisk("/v/a", "a"), GuestDisk("", "b"))
+    assert own_user_of(guest_of_user(disks=disks), place) == OwnUser(
+        reads=("/i/vmlinux", "/i/initrd", "/i/root.squashfs", "/i/modules.squashfs", "/q"),
+        writes=("/f", "/v/a", "/dev/kvm"),
+    )
+
+
+def test_it_owns_the_socket_of_its_switch() -> None:
+    """The switch is root, and makes it first."""
+    card = GuestNic("p0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend(None, "t0", "switch0"))
+    found = own_user_of(guest_of_user(card), Place(boot=BOOT, folder="/f", accel="tcg"))
+    assert found is not None
+    assert found.writes == ("/f", "/f/switch0")
+
+
+def test_a_card_that_is_passed_through_needs_root() -> None:
+    """It pins the guest's memory."""
+    card = GuestNic("p0", "02:00:00:00:00:01", "sr-iov", FunctionBackend("eth0", 0))
+    assert own_user_of(guest_of_user(card), Place(boot=BOOT, folder="/f", accel="kvm")) is None

@@ -1,4 +1,8 @@
-"""Frame sizes: what a link carries."""
+"""Frames of given headers, and frames of recordings: what is sent of them."""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from tests.unit.lab.packets.measures import measure
@@ -6,8 +10,11 @@ from tests.unit.trial.load_trials import lab
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
-from iolab.lab.packets.frames import check_fit, is_stamped
+from iolab.experiment.model.files import FileBytes
+from iolab.experiment.model.packets import Latency
+from iolab.lab.packets.frames import check_fit, given_fps, is_stamped, sizes_of
 from iolab.lab.packets.placement import ways
+from iolab.lab.packets.replays import ENTRY, Sent, sent_of
 from iolab.lab.topology import make_topology
 
 
@@ -85,3 +92,101 @@ def test_headers_without_room_are_refused(keys: dict[str, object], words: str) -
     with pytest.raises(InputError) as caught:
         fit({}, **keys)
     assert words in str(caught.value.problems[0])
+
+
+IP = bytes.fromhex("4500001c0000000040110000") + bytes([10, 0, 0, 1, 10, 1, 0, 1]) + bytes(8)
+MACS = b"\x02" * 12
+PLAIN = MACS + b"\x08\x00" + IP
+TAGGED = MACS + b"\x81\x00\x00\x05\x08\x00" + IP
+ARP = MACS + b"\x08\x06" + bytes(28)
+SOLICITATION = MACS + b"\x86\xdd" + bytes(6) + b"\x3a\xff" + bytes(32) + b"\x87" + bytes(23)
+
+
+def capture(*frames: tuple[int, bytes]) -> FileBytes:
+    """Return a pcap file of frames at times [ns]."""
+    out = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
+    for time_ns, data in frames:
+        out += struct.pack("<IIII", time_ns // 10**9, time_ns % 10**9, len(data), len(data)) + data
+    return FileBytes.of("x.pcap", out)
+
+
+def replayed(
+    *frames: tuple[int, bytes], replay: Mapping[str, object] | None = None, **keys: object
+) -> Latency:
+    """Return a measure that sends them again."""
+    return measure(replay={"recording": capture(*frames), **(replay or {})}, **keys)
+
+
+def entries(sent: Sent) -> list[tuple[int, bytes]]:
+    """Return the frames that the agent is given, with their times [ns]."""
+    found, at = [], 0
+    while at < len(sent.entries):
+        time_ns, length = ENTRY.unpack_from(sent.entries, at)
+        found.append((time_ns, sent.entries[at + ENTRY.size : at + ENTRY.size + length]))
+        at += ENTRY.size + length
+    return found
+
+
+def test_frames_of_ip_are_sent_with_the_tags_of_the_lab() -> None:
+    """Recorded tags come off, the link's goes on; what is too short for Ethernet is filled up."""
+    asked = replayed((5, PLAIN), (9, TAGGED))
+    assert entries(sent_of(asked)) == [(0, PLAIN.ljust(60, b"\0")), (4, PLAIN.ljust(60, b"\0"))]
+    (_, first), _ = entries(sent_of(asked, 7))
+    assert first[12:18] == b"\x81\x00\x00\x07\x08\x00"
+    kept = replayed((5, TAGGED), replay={"tags": "recorded"})
+    assert entries(sent_of(kept, 7)) == [(0, TAGGED.ljust(60, b"\0"))]
+
+
+def test_answers_to_arp_and_neighbour_discovery_are_left_out() -> None:
+    """They would change the tables of the lab; unless they are wanted."""
+    frames = ((0, ARP), (1, SOLICITATION), (2, PLAIN))
+    sent = sent_of(replayed(*frames))
+    assert (sent.frames, sent.skipped, [time for time, _ in entries(sent)]) == (1, 2, [0])
+    assert sent_of(replayed(*frames, replay={"others": "send"})).frames == 3
+    with pytest.raises(InputError, match="no IP"):
+        sent_of(replayed((0, ARP)))
+
+
+def test_addresses_are_moved_by_their_networks() -> None:
+    """The bits behind the prefix stay; other addresses do."""
+    move = [{"from": "10.0.0.0/16", "to": "198.18.0.0/16"}]
+    ((_, sent),) = entries(sent_of(replayed((0, PLAIN), replay={"move": move})))
+    assert (sent[26:30], sent[30:34]) == (bytes([198, 18, 0, 1]), bytes([10, 1, 0, 1]))
+
+
+def test_times_that_go_back_count_as_those_before_them() -> None:
+    """They are counted; by more than a second they are refused."""
+    asked = replayed((5000, PLAIN), (3000, PLAIN), (7000, PLAIN))
+    assert [time for time, _ in entries(sent_of(asked))] == [0, 0, 2000]
+    assert asked.replay is not None
+    assert asked.replay.recording.back_frames == 1
+    with pytest.raises(ValueError, match="frame 2 goes back"):
+        replayed((2 * 10**9, PLAIN), (0, PLAIN))
+
+
+def test_without_a_rate_it_is_sent_as_fast_as_it_was_recorded() -> None:
+    """101 frames in a second are 100 distances."""
+    frames = tuple((number * 10**7, PLAIN) for number in range(101))
+    asked = replayed(*frames, replay={"timing": "recorded"}).model_copy(update={"rate": None})
+    assert given_fps(asked, asked.rate) == pytest.approx(100)
+    with pytest.raises(InputError, match="add rate"):
+        given_fps(replayed(*frames), None)
+
+
+def test_a_frame_longer_than_a_link_carries_is_refused() -> None:
+    """As one that a card put together from several (GRO)."""
+    asked, made = replayed((0, PLAIN), (1, PLAIN + bytes(3000))), lab()
+    assert sizes_of(asked) == ((64, 1), (3046, 1))
+    with pytest.raises(InputError) as caught:
+        check_fit(asked, made, ways(made, make_topology(made), asked))
+    assert "frames of 3046 bytes" in str(caught.value.problems[0])
+
+
+@pytest.mark.parametrize(
+    "keys", [{"direction": "both-ways"}, {"flows": 2}, {"senders": 2}, {"tunnel": "gre"}]
+)
+def test_what_a_recording_says_itself_cannot_be_asked_for(keys: dict[str, Any]) -> None:
+    """Each key that does not go together with it is named."""
+    asked, made = replayed((0, PLAIN), **keys), lab()
+    with pytest.raises(InputError, match=next(iter(keys))):
+        check_fit(asked, made, ways(made, make_topology(made), asked))

@@ -1,7 +1,7 @@
-"""Bringing a lab about on the fake agent: what is sent, what is read back, and what a failure leaves."""
+"""A standing lab: resources made and undone in order, interrupts and NAPI threads placed."""
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
@@ -15,9 +15,12 @@ from iolab.lab.actions import (
     Command,
     CreateNetns,
     Expectation,
+    InterruptState,
+    PinNapi,
     Reading,
     Run,
     Setting,
+    SpreadInterrupts,
     StartDevice,
     StartGuest,
     Write,
@@ -26,6 +29,7 @@ from iolab.lab.readback.values import InterfaceByMac, Value
 from iolab.lab.resources import Resource
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
+from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.standing_lab import StandingLab
 
 NETNS = Resource(key="netns:a", machine="a", actions=(CreateNetns("iolab-a"),))
@@ -223,3 +227,157 @@ def test_who_waits_for_guests_is_told_their_names_first() -> None:
     lab.change_to((NETNS, dut, link("x")))
     lab.take_down()
     assert told == ["dut"]
+
+
+VIRTIO, E1000 = "/sys/devices/pci0000:00/0000:00:03.0/virtio0", "/sys/devices/pci0000:00/0000:00:04.0"
+FIRST, SECOND = ((None, f"/proc/irq/{number}/smp_affinity_list") for number in (24, 25))
+
+
+def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+    """Show a virtio card with two vectors, an old card with one line, and one that is no device."""
+    match argv:
+        case ("readlink", "-f", path):
+            device = {"eth0": VIRTIO, "eth1": E1000}.get(path.split("/")[4], path)
+            return Outcome(stdout=device + "\n")
+        case ("ls", "/sys/devices/pci0000:00/0000:00:03.0/msi_irqs"):
+            return Outcome(stdout="24\n25\n")
+        case ("cat", path) if path == f"{E1000}/irq":
+            return Outcome(stdout="11\n")
+        case _:
+            return Outcome(exit_status=1)
+
+
+def spread(interface: str, *cpus: int) -> Resource:
+    """Return interrupts of a card on CPUs."""
+    expected = Expectation(Reading(InterruptState(interface), Value()), ",".join(map(str, cpus)), "CPUs")
+    action = SpreadInterrupts(interface, cpus)
+    return Resource(
+        key=f"interrupts:{interface}", machine="pc", actions=(action,), expect=(expected,), held=True
+    )
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    """Give a host whose interrupts may go anywhere."""
+    return FakeHost(settings=dict.fromkeys((FIRST, SECOND, (None, "/proc/irq/11/smp_affinity_list")), "0-7"))
+
+
+def test_every_vector_of_a_virtio_card_is_moved_read_back_and_put_back(host: FakeHost) -> None:
+    """The vectors are its PCI parent's; a second level keeps the first original."""
+    lab, log = standing(host, programs)
+    lab.change_to((spread("eth0", 3),))
+    lab.change_to((spread("eth0", 5),))
+    assert (host.settings[FIRST], host.settings[SECOND], lab.mismatches()) == ("5", "5", [])
+    host.settings[SECOND] = "1"
+    assert in_words(lab.mismatches()) == "CPUs was read back as 5 1 where 5 was applied"
+    lab.change_to(())
+    assert (host.settings[FIRST], host.settings[SECOND]) == ("0-7", "0-7")
+    assert log[-1].argv == ("sh", "-c", f"echo 0-7 > {FIRST[1]}; echo 0-7 > {SECOND[1]}")
+
+
+def test_a_card_without_vectors_has_one_line(host: FakeHost) -> None:
+    """What the device's own file tells."""
+    standing(host, programs)[0].change_to((spread("eth1", 2),))
+    assert host.settings[None, "/proc/irq/11/smp_affinity_list"] == "2"
+    assert host.settings[FIRST] == "0-7"
+
+
+def test_an_interface_that_is_no_device_is_told(host: FakeHost) -> None:
+    """There is nothing to move."""
+    lab: StandingLab = standing(host, programs)[0]
+    with pytest.raises(LabError, match="giving interrupts of veth0 to CPUs: its device has none of its own"):
+        lab.change_to((spread("veth0", 2),))
+
+
+@dataclass
+class Kernel:
+    """One that makes a thread for each interface that is set to have one, all of the same name."""
+
+    host: FakeHost = field(default_factory=FakeHost)
+    """Where it is set so."""
+    works: bool = True
+    """Whether it has such threads at all."""
+    cpus: dict[str, str] = field(default_factory=dict)
+    """Process id to the CPUs it was put on; a thread that has ended has none."""
+
+    def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        """List the threads, move them and say where they are; everything else succeeds."""
+        if argv[0] == "taskset":
+            self.cpus[argv[4]] = argv[3]
+        if argv[0] == "grep":
+            seen = self.cpus.get(argv[3].split("/")[2])
+            return Outcome(stdout=f"Cpus_allowed_list:\t{seen}\n") if seen else Outcome(exit_status=1)
+        if argv[0] != "ps" or not self.works:
+            return Outcome()
+        told = [path for (_, path), value in self.host.settings.items() if value == "1"]
+        return Outcome(stdout="1 init\n" + "".join(f"{100 + i} napi/eth0-{i}\n" for i in range(len(told))))
+
+
+@dataclass
+class Queued:
+    """A kernel that makes a thread for each of three receive queues, each time it is set again."""
+
+    host: FakeHost = field(default_factory=FakeHost)
+    """Where it is set so."""
+
+    def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        """List the threads; everything else succeeds."""
+        on = argv[0] == "ps" and "1" in self.host.settings.values()
+        return Outcome(stdout="".join(f"{100 + i} napi/eth0-{i}\n" for i in range(3)) if on else "")
+
+
+def test_every_receive_queue_has_a_thread_on_the_cpu_of_the_port() -> None:
+    """They are found together, and kept together when they are wanted again."""
+    kernel = Queued()
+    threads = NapiThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
+    for _ in range(2):
+        threads.pin(PinNapi("eth0", "a", 1, 10, queues=3))[1].result(1)
+    found = threads.at("a", "eth0")
+    assert found is not None
+    assert found.pids == (100, 101, 102)
+    ran = [argv for argv, _ in kernel.host.ran]
+    for pid in ("100", "101", "102"):
+        assert ran.count(("taskset", "-c", "-p", "1", pid)) == 2
+        assert ran.count(("chrt", "--fifo", "-p", "10", pid)) == 2
+
+
+def pinned(kernel: Kernel, *netns: str) -> NapiThreads:
+    """Pin eth0 of each namespace to a CPU of its own."""
+    threads = NapiThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
+    for cpu, name in enumerate(netns):
+        threads.pin(PinNapi("eth0", name, cpu, 10))[1].result(1)
+    return threads
+
+
+def test_interfaces_of_one_name_in_two_namespaces_have_a_thread_each() -> None:
+    """The one that appeared is the one that was asked for."""
+    kernel = Kernel()
+    threads = pinned(kernel, "a", "b")
+    first, second = threads.at("a", "eth0"), threads.at("b", "eth0")
+    assert first is not None
+    assert second is not None
+    assert (first.pid, second.pid) == (100, 101)
+    ran = [argv for argv, _ in kernel.host.ran]
+    assert ("taskset", "-c", "-p", "1", "101") in ran
+    assert ("chrt", "--fifo", "-p", "10", "100") in ran
+
+
+def test_a_kernel_without_such_threads_is_no_failure() -> None:
+    """There is nothing to move, and the trial will say so."""
+    kernel = Kernel(works=False)
+    assert pinned(kernel, "a").at("a", "eth0") is None
+    assert not any(argv[0] == "taskset" for argv, _ in kernel.host.ran)
+
+
+def test_a_thread_that_is_no_longer_where_it_was_put_is_told_of() -> None:
+    """It was moved by somebody else, or ended; one that nobody asks about is not looked at."""
+    kernel = Kernel()
+    threads = pinned(kernel, "a", "b", "c")
+    wanted = [("", PinNapi("eth0", name, cpu, 10)) for cpu, name in enumerate("ab")]
+    assert threads.moved(wanted) == []
+    kernel.cpus |= {"100": "0-1", "102": "7"}
+    del kernel.cpus["101"]
+    assert [in_words(one) for one in threads.moved(wanted)] == [
+        "cpu of napi/eth0-0 was read back as 0-1 where 0 was applied",
+        "cpu of napi/eth0-1 was read back as nothing where 1 was applied",
+    ]

@@ -1,4 +1,4 @@
-"""Caches on the way of a disk trial: what proves them, and what is said where nothing does."""
+"""Caches on the path of a disk trial: what proves them, what is flushed, and what is reported where nothing does."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from iolab.messages.disks import (
     VolumeCache,
 )
 from iolab.trial.disk.caches import Layer, Looked, program_proved, unflushed, unknown
+from iolab.trial.disk.measure import FLUSHES, flushed
 from iolab.trial.disk.own import OwnReport, Phase, Residency
 
 PC2 = ProgramCache(machine="pc2")
@@ -103,3 +104,32 @@ def test_a_door_is_proved_by_the_layers_below_alone() -> None:
         (warning,) = unknown(PC2, True, [replace(door, kept=kept)])
         assert warning.layers == (VolumeCache(code="door-cache", volume="lun0"),)
     assert unknown(PC2, True, [replace(door, kept=False)]) == ()
+
+
+def flushed_by(dirty_bytes: int | None) -> Residency:
+    """Return what was seen of a file of 1 MiB."""
+    about = {"wanted": "as-left", "state": "warm", "how": "cachestat", "resident_bytes": 1 << 20}
+    return Residency.model_validate({**about, "dirty_bytes": dirty_bytes, "of_bytes": 1 << 20})
+
+
+def tried(*looks: int | None) -> tuple[int, list[Residency | None]]:
+    """Return how often was flushed, and what was seen last, where the looks one by one show this."""
+    flushes: list[int] = []
+    after = flushed(lambda: flushes.append(1), lambda: [flushed_by(looks[len(flushes) - 1]), None])
+    return len(flushes), after
+
+
+def test_one_flush_that_leaves_nothing_unwritten_is_enough() -> None:
+    """Or a kernel that does not say."""
+    assert tried(0) == (1, [flushed_by(0), None])
+    assert tried(None) == (1, [flushed_by(None), None])
+
+
+def test_what_a_file_system_writes_between_flush_and_look_accuses_nobody() -> None:
+    """The next flush covers it."""
+    assert tried(8192, 0) == (2, [flushed_by(0), None])
+
+
+def test_a_layer_that_has_unwritten_bytes_after_every_flush_is_found() -> None:
+    """It has them at the last look."""
+    assert tried(*[4096] * FLUSHES) == (FLUSHES, [flushed_by(4096), None])

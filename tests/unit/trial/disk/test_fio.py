@@ -1,4 +1,4 @@
-"""fio: what it is asked, what a job file of a user's own may say, and what its report and logs give."""
+"""fio: what it is asked, what its report and logs say, and whether its rounds reached a steady state."""
 
 import json
 
@@ -9,7 +9,7 @@ from iolab.experiment.model.machines import Disk
 from iolab.results.metric import Metric
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio_jobs import RAMP_MS, Job, JobSection, jobs_of, uncounted_bytes
-from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, merged, parse_fio
+from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, merged, parse_fio, steadiness
 
 MIXED = Job("mixed", 4096, 32, "")
 LOGS = """==> /run/iolab/folders/fio/log_bw.1.log <==
@@ -21,8 +21,6 @@ LOGS = """==> /run/iolab/folders/fio/log_bw.1.log <==
 ==> /run/iolab/folders/fio/log_iops.1.log <==
 100, 500, 0, 0, 0
 """
-
-
 LOCAL, DOOR = Disk(volume="v", via="local"), Disk(volume="v", via="user")
 
 
@@ -169,3 +167,28 @@ def test_logs_are_series_by_direction_on_the_time_of_the_trial() -> None:
     assert list(found["disk_operations_per_s", "mixed-read"].values) == [500]
     with pytest.raises(ValueError, match="nonsense"):
         log_series(MIXED, "==> /x/log_bw.1.log <==\nnonsense\n", 0)
+
+
+def test_five_rounds_alike_are_steady() -> None:
+    """What came before them does not matter."""
+    seen = steadiness([1000, 500, 100, 101, 99, 100, 102])
+    assert seen is not None
+    assert seen.reached
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [[100, 100, 100, 100, 121], [100, 104, 108, 112, 116]],
+    ids=["one is a fifth more", "they drift by more than a tenth"],
+)
+def test_rounds_that_differ_or_drift_are_not_steady(rounds: list[float]) -> None:
+    """By a fifth of their mean, or by a tenth of it along a line."""
+    seen = steadiness(rounds)
+    assert seen is not None
+    assert not seen.reached
+
+
+def test_fewer_than_five_rounds_say_nothing() -> None:
+    """Nor do five that did nothing."""
+    assert steadiness([100, 100, 100, 100]) is None
+    assert steadiness([0, 0, 0, 0, 0]) is None

@@ -1,11 +1,26 @@
-"""The ledger of layers: what each says of itself, and what their differences are called."""
+"""The ledger of layers: what each reports of itself, and what their differences are called."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.wording import in_words
 
+from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
 from iolab.messages.disks import LedgerOpen, ReadFromMemory
+from iolab.report.locale import EN
 from iolab.trial.disk.figures import DiskFigure
-from iolab.trial.disk.layers import of_block_layer, of_monitor, of_process, of_sockets
+from iolab.trial.disk.layers import (
+    Below,
+    below_of,
+    of_block_layer,
+    of_monitor,
+    of_process,
+    of_sockets,
+    session_metrics,
+    used_by_others,
+)
 from iolab.trial.disk.ledger import (
     Cause,
     Counted,
@@ -168,3 +183,88 @@ def test_an_open_difference_is_said_in_readable_bytes() -> None:
     assert in_words(warning) == (
         "target less device is -255 MiB (read), which neither a cache nor headers explain"
     )
+
+
+SECOND = 1_000_000_000
+ZERO = Below(Counted(read_bytes=0, written_bytes=0, reads=0, writes=0), 0, 0)
+OWN = Counted(read_bytes=300 * MIB, written_bytes=100 * MIB, reads=3000, writes=1000)
+
+
+def reached(more_bytes: int = 0, more_requests: int = 0, busy_ns: int = 9 * SECOND) -> Below:
+    """Return what the disk did by 10 s: the trial's part, and more."""
+    counted = replace(
+        OWN, read_bytes=OWN.read_bytes + more_bytes, reads=(OWN.reads or 0) + more_requests, flushes=None
+    )
+    return Below(counted, busy_ns, 10 * SECOND)
+
+
+def test_statistics_of_a_disk_have_the_time_that_it_was_busy() -> None:
+    """As the kernel's documentation numbers them; what it does not write is no reading."""
+    seen = below_of("10 1 16 5 20 2 32 6 0 250 11 0 0 0 0 3 1\n", 7)
+    assert seen is not None
+    assert (seen.busy_ns, seen.at_ns, seen.counted.read_bytes) == (250_000_000, 7, 8192)
+    assert below_of("none\n", 7) is None
+
+
+def test_others_that_moved_much_are_told_of() -> None:
+    """Bytes or requests, whichever is more: one who flushes small writes moves little."""
+    (warning,) = used_by_others("v", ZERO, reached(more_bytes=400 * MIB), OWN)
+    assert EN.said.say(warning) == (
+        "others used the disk below volume v, which was busy 90 % of the time: 50 % of what it did was not of this "
+        "trial, 419430400 bytes or more"
+    )
+    (warning,) = used_by_others("v", ZERO, reached(more_requests=4000), OWN)
+    assert (warning.others_ratio, warning.others_bytes, warning.comparable) == (0.5, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "own"),
+    [
+        (ZERO, reached(), OWN),
+        (ZERO, reached(more_bytes=20 * MIB, more_requests=200), OWN),
+        (ZERO, reached(more_bytes=400 * MIB, busy_ns=SECOND), OWN),
+        (ZERO, reached(), replace(OWN, read_bytes=4000 * MIB, reads=None)),
+        (None, reached(more_bytes=400 * MIB), OWN),
+        (ZERO, None, OWN),
+        (ZERO, ZERO, OWN),
+    ],
+    ids=["its own", "a little", "a disk with time", "read from a cache", "unknown", "gone", "no time"],
+)  # fmt: skip
+def test_a_disk_that_the_trial_had_for_itself_has_no_mark(
+    before: Below | None, after: Below | None, own: Counted
+) -> None:
+    """Nor one that nobody can tell of."""
+    assert not list(used_by_others("v", before, after, own))
+
+
+TARGET = "iqn.2026-01.net.iolab:lun0"
+
+
+def test_the_script_reads_the_session_with_this_target_and_no_other(tmp_path: Path) -> None:
+    """Below /sys as Linux 6.1 has it; names are those of the protocol."""
+    for number, target in enumerate((TARGET, "iqn.2024-01.other:disk"), 1):
+        session = tmp_path / f"iscsi_session/session{number}"
+        line = session / "device/connection1:0/iscsi_connection/connection1:0"
+        line.mkdir(parents=True)
+        values = {"targetname": target, "first_burst_len": 65536 * number, "max_burst_len": 262144}
+        values |= {"initial_r2t": 1, "immediate_data": 1}
+        for name, value in values.items():
+            (session / name).write_text(f"{value}\n")
+        for name in ("max_recv_dlength", "max_xmit_dlength", "header_digest", "data_digest"):
+            (line / name).write_text("8192\n" if "xmit" in name else "0\n")
+    script = SHOW_NEGOTIATED.replace("/sys/class", str(tmp_path))
+    shown = subprocess.run(["sh", "-c", script, TARGET], capture_output=True, text=True, check=True).stdout
+    agreed = dict(line.split("=") for line in shown.splitlines())
+    assert agreed["FirstBurstLength"] == "65536"
+    assert agreed["MaxXmitDataSegmentLength"] == "8192"
+    assert agreed["InitialR2T"] == "1"
+
+
+def test_sizes_are_metrics_and_words_are_not() -> None:
+    """Each by its name in the protocol; what is not shown is no zero."""
+    session = {"FirstBurstLength": "65536", "InitialR2T": "1", "MaxBurstLength": ""}
+    found = list(session_metrics(session, {"FirstBurstLength": "131072", "ImmediateData": "Yes"}))
+    assert [(one.name, one.quantity.dimensions.part, one.value) for one in found] == [
+        ("iscsi_agreed_bytes", "FirstBurstLength", 65536.0),
+        ("iscsi_asked_bytes", "FirstBurstLength", 131072.0),
+    ]

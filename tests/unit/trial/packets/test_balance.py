@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,13 +12,7 @@ from tests.wording import in_words
 
 from iolab.agent.counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.agent.messages import Observation, Reading
-from iolab.agent.traffic import (
-    DeviceCounts,
-    ReceiverReport,
-    SenderReport,
-    SocketCounts,
-    TrafficRan,
-)
+from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, SocketCounts, TrafficRan
 from iolab.messages.drop_reasons import (
     KernelDropped,
     LostBetween,
@@ -31,6 +26,11 @@ from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.counters.drops import DAMAGED, FILTER, LATE, QDISC, RING_FULL, RULE, merged
 from iolab.trial.packets.balance import balances, foreign_frames
 from iolab.trial.packets.stalls import calm_frames
+
+
+def received(frames: int, **other: Any) -> ReceiverReport:
+    """Return the report of a receiver to which so many of 1000 frames came."""
+    return replace(RECEIVED, received_frames=frames, **other)
 
 
 def snapshot(
@@ -67,13 +67,13 @@ def merge(seen: list[Observation]) -> list[Observation]:
 
 def sheet(
     sent: SenderReport,
-    received: ReceiverReport,
+    arrived: ReceiverReport,
     after: Snapshot,
     before: Snapshot | None = None,
     copied: tuple[str, ...] = (),
 ) -> Balance:
     """Return the balance of one trial from nothing, or `before`, to `after`."""
-    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(sent,), receivers=(received,))
+    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(sent,), receivers=(arrived,))
     (found,) = balances([WAY], ran, Counted(PORTS, before or snapshot(), after), copied)
     return found
 
@@ -82,7 +82,7 @@ def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
     """A veth's full ring belongs to the far end: offered counts it, and it is named there."""
     found = sheet(
         replace(SENT, offered_frames=900, refused_frames=100),
-        replace(RECEIVED, received_frames=900),
+        received(900),
         snapshot({"tester.p0": {"tx_dropped": 100}}),
     )
     assert (found.offered_frames, found.forwarded_frames, found.unexplained_frames) == (1000, 900, 0)
@@ -91,8 +91,8 @@ def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
 
 def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
     """10 ms per slice; a stall of 5 ms in the second takes that and two more from the calm part."""
-    received = [10] * 100
-    received[1], received[50] = 2, 9  # eight lost in the stall, one long after
+    slices = [10] * 100
+    slices[1], slices[50] = 2, 9  # eight lost in the stall, one long after
     sent = replace(
         SENT,
         stalls=(replace(stall(5_000_000), begin_ns=12_000_000, end_ns=17_000_000),),
@@ -102,7 +102,7 @@ def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
         begin_ns=0,
         end_ns=1,
         senders=(sent,),
-        receivers=(replace(RECEIVED, received_frames=991, slices_frames=tuple(received)),),
+        receivers=(received(991, slices_frames=tuple(slices)),),
     )
     assert calm_frames(ran, 10**9) == (970, 1)
     assert calm_frames(ran, 10**9, 1.0) == (0, 0), "before its limit a device loses nothing"
@@ -124,8 +124,7 @@ def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
         }
     )
     before, after = (Snapshot(one.reading, {}, {"dut": one.reading}) for one in (snapshot(), whole))
-    received = replace(RECEIVED, received_frames=590)
-    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(received,))
+    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(received(590),))
     (found,) = balances([WAY], ran, Counted(ports, before, after))
     assert found.drops == (
         Drop(AtPort(port="tester.p1"), RING_FULL, 50),
@@ -140,7 +139,7 @@ def test_a_loss_that_two_counters_tell_is_named_once() -> None:
     """veth counts a frame that an XDP program could not pass on at both of its ends."""
     found = sheet(
         SENT,
-        replace(RECEIVED, received_frames=990),
+        received(990),
         snapshot({"tester.p1": {"rx_dropped": 10}}, {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}}),
     )
     assert found.drops == (Drop(AtPort(port="tester.p1"), RING_FULL, 10),)
@@ -151,7 +150,7 @@ def test_what_xdp_could_not_pass_on_is_in_the_interfaces_drops_already() -> None
     """Linux 6.18 adds a veth's xdp_xmit_errors to the tx_dropped of the same end."""
     found = sheet(
         SENT,
-        replace(RECEIVED, received_frames=990),
+        received(990),
         snapshot(
             {"dut.eth1": {"tx_dropped": 10}, "tester.p1": {"rx_dropped": 10}},
             {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}},
@@ -172,7 +171,7 @@ def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_ker
     """Of 30 frames that the device took in and did not send, the kernel says why of 20: in doubt, as others may be."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
     lost = with_reasons(replace(after, devices={}), {"IP_INNOROUTES": 20})
-    found = sheet(SENT, replace(RECEIVED, received_frames=970), lost)
+    found = sheet(SENT, received(970), lost)
     assert [replace(drop, doubt=None) for drop in found.drops] == [
         Drop(
             AtPort(port="dut.eth0"),
@@ -190,7 +189,7 @@ def test_frames_of_others_do_not_hide_what_a_machine_did_not_pass_on() -> None:
     """30 of ours were dropped by a rule, and 500 of others left by the same port and came to the receiver."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 1470}})
     lost = with_reasons(replace(after, devices={}), {"NETFILTER_DROP": 30})
-    found = sheet(SENT, replace(RECEIVED, received_frames=970, foreign_frames=500), lost)
+    found = sheet(SENT, received(970, foreign_frames=500), lost)
     assert [drop.place for drop in found.drops] == [AtPort(port="dut.eth0")]
     assert found.unexplained_frames == 0
 
@@ -203,7 +202,7 @@ def test_frames_of_others_that_came_while_the_receiver_did_not_listen_hide_nothi
         "tester.p1": {"rx_packets": 1470},
     }
     lost = with_reasons(replace(snapshot(seen), devices={}), {"NETFILTER_DROP": 30})
-    found = sheet(SENT, replace(RECEIVED, received_frames=970, foreign_frames=450), lost)
+    found = sheet(SENT, received(970, foreign_frames=450), lost)
     assert [(drop.place, drop.frames) for drop in found.drops] == [(AtPort(port="dut.eth0"), 30)]
     assert found.unexplained_frames == 0
 
@@ -212,7 +211,7 @@ def test_what_the_receivers_own_stack_throws_away_is_no_reason_of_the_device() -
     """An AF_PACKET socket leaves each frame to the stack, which drops it: 970, beside 30 that a rule dropped."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
     lost = with_reasons(replace(after, devices={}), {"NETFILTER_DROP": 30, "IP_LOCAL_SOURCE": 970})
-    found = sheet(SENT, replace(RECEIVED, received_frames=970), lost, copied=("tester.p1",))
+    found = sheet(SENT, received(970), lost, copied=("tester.p1",))
     assert found.drops == (
         Drop(
             AtPort(port="dut.eth0"),
@@ -236,7 +235,7 @@ def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_que
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
     after = replace(snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 500}}), devices={})
     after = with_reasons(with_queue(after, handle, 200), {"QDISC_DROP": 500})
-    found = sheet(SENT, replace(RECEIVED, received_frames=500), after, before)
+    found = sheet(SENT, received(500), after, before)
     (both,) = merged(found.drops)
     assert (both.place, both.reason, both.frames) == (AtPort(port="dut.eth1"), QDISC, 500)
     assert "the queue at dut.eth1 show 300 fewer drops" in in_words(both.doubt)
@@ -248,7 +247,7 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
     sent = replace(SENT, offered_frames=980, refused_frames=20)
     found = sheet(
         sent,
-        replace(RECEIVED, received_frames=973),
+        received(973),
         with_reasons(after, {"FULL_RING": 20, "QDISC_DROP": 9}),
     )
     ring, other = found.drops
@@ -272,7 +271,7 @@ def test_what_the_receiver_lost_itself_is_its_own() -> None:
     socket = SocketCounts(dropped_frames=7, ring_full_frames=7, no_buffer_frames=0)
     found = sheet(
         SENT,
-        replace(RECEIVED, received_frames=993, socket=socket),
+        received(993, socket=socket),
         snapshot({"tester.p1": {"rx_dropped": 7}}),
     )
     assert found.drops == (Drop(PlainPlace(code="receiver"), RING_FULL, 7),)
@@ -280,7 +279,7 @@ def test_what_the_receiver_lost_itself_is_its_own() -> None:
 
 def test_a_devices_rule_and_a_missing_frame_are_told_apart() -> None:
     """Twenty were dropped as ruled; one is nowhere."""
-    found = sheet(SENT, replace(RECEIVED, received_frames=979), snapshot(ruled=20))
+    found = sheet(SENT, received(979), snapshot(ruled=20))
     assert found.drops == (Drop(AtDevice(port="dut.eth0"), RULE, 20),)
     assert found.unexplained_frames == 1
 
@@ -291,7 +290,7 @@ def test_the_sheet_always_closes_with_what_it_calls_unexplained(counts: list[int
     refused, ring, late, ruled, rx, lost = counts
     found = sheet(
         replace(SENT, offered_frames=1000 - refused, refused_frames=refused),
-        replace(RECEIVED, received_frames=max(0, 1000 - lost - refused), late_frames=late),
+        received(max(0, 1000 - lost - refused), late_frames=late),
         snapshot(
             {"tester.p0": {"tx_dropped": refused}, "dut.eth1": {"tx_dropped": ring, "rx_dropped": rx}},
             None,
@@ -305,9 +304,7 @@ def test_the_sheet_always_closes_with_what_it_calls_unexplained(counts: list[int
 
 def test_damaged_frames_are_not_the_receivers_doing() -> None:
     """They arrived, with other contents: something on the way changed them. Late ones are the receiver's to tell."""
-    found = sheet(
-        SENT, replace(RECEIVED, received_frames=970, corrupted_frames=20, late_frames=10), snapshot()
-    )
+    found = sheet(SENT, received(970, corrupted_frames=20, late_frames=10), snapshot())
     assert found.drops == (
         Drop(PlainPlace(code="receiver"), LATE, 10),
         Drop(PlainPlace(code="on-the-way"), DAMAGED, 20),
@@ -321,7 +318,7 @@ def test_what_a_policer_drops_is_named_at_its_port() -> None:
     seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(rows,))
     after = with_reasons(snapshot(), {"TC_INGRESS": 30})
     after = replace(after, reading=Reading((*after.reading.observations, seen)))
-    found = sheet(SENT, replace(RECEIVED, received_frames=970), after)
+    found = sheet(SENT, received(970), after)
     assert found.drops == (Drop(AtPort(port="dut.eth0"), FILTER, 30),)
     assert found.unexplained_frames == 0
 
@@ -343,7 +340,7 @@ def crowded(ring_full: int = 0) -> Snapshot:
 def test_what_a_bucket_dropped_of_others_is_no_drop_of_ours() -> None:
     """700 of ours are missing and the bucket dropped 900: 200 were of the 500 others."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
-    found = sheet(SENT, replace(RECEIVED, received_frames=300), crowded(), before)
+    found = sheet(SENT, received(300), crowded(), before)
     assert found.drops == (Drop(AtPort(port="dut.eth1"), QDISC, 700),)
     assert found.unexplained_frames == 0
 
@@ -351,7 +348,7 @@ def test_what_a_bucket_dropped_of_others_is_no_drop_of_ours() -> None:
 def test_where_two_places_may_have_dropped_frames_of_others_nobody_can_tell() -> None:
     """The bucket and the ring behind it saw them both: the sheet says that counters tell of more than is missing."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
-    found = sheet(SENT, replace(RECEIVED, received_frames=300), crowded(ring_full=50), before)
+    found = sheet(SENT, received(300), crowded(ring_full=50), before)
     assert [drop.frames for drop in found.drops] == [50, 900]
     assert found.unexplained_frames == -250
 
@@ -362,7 +359,7 @@ def test_a_counter_that_tells_of_more_than_is_missing_stays_unexplained_where_no
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 100}})
     found = sheet(
         SENT,
-        replace(RECEIVED, received_frames=300),
+        received(300),
         with_queue(replace(after, devices={}), "8001:", 900),
         before,
     )

@@ -1,6 +1,8 @@
 """Verdicts: what limited a trial, from figures that show it, and never a guess."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.trial.sheets import RECEIVED, SENT, stall
@@ -17,7 +19,7 @@ from iolab.messages.evidence import (
 from iolab.messages.places import AtCpu, AtDevice, AtPort, Place, PlainPlace
 from iolab.results.balance import Balance, Drop
 from iolab.results.search import LoadResult
-from iolab.results.verdict import CpuUse, Limit, Thread
+from iolab.results.verdict import CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.drops import DAMAGED, FILTER, QDISC, RING_FULL, RULE
 from iolab.trial.lab_access import Calibration, Ceilings
 from iolab.trial.packets.flow_losses import dead_flows, explains
@@ -60,14 +62,23 @@ def dropped(place: Place, frames: int, unexplained: int = 0) -> list[Balance]:
     return [Balance("a->b", 10_000, 10_000 - frames, (Drop(place, RING_FULL, frames),), unexplained)]
 
 
+AT_DUT = dropped(AtPort(port="dut.eth0"), 100)
+"""All frames that a trial lost, at a port of the device."""
+
+
+def judged(trial: LoadResult, balances: Sequence[Balance] = (), **readings: Any) -> Verdict:
+    """Return what limited a trial whose goal is a loss of one in ten thousand."""
+    return judge(trial, 1e-4, LoadReadings(balances=balances, **readings))
+
+
 def test_a_generator_that_waited_for_its_cpu_is_named_in_doubt() -> None:
     """A tenth of the frames stayed unsent: a thread that waited 6 % of the time may be why, one that ran may not."""
     sending = Thread("generator", "generator", "tester.p0", 0, 0.9, 0.06)
     short = result(lost=0, unsent=1_000)
-    waited = judge(short, 1e-3, LoadReadings(threads=[sending]))
+    waited = judged(short, threads=[sending])
     assert waited.limit is Limit.GENERATOR
     assert "waited for its CPU 6 %" in in_words(waited.doubt)
-    assert judge(short, 1e-3, LoadReadings(threads=[replace(sending, wait_ratio=0.01)])).doubt is None
+    assert judged(short, threads=[replace(sending, wait_ratio=0.01)]).doubt is None
     beyond = LoadReadings(threads=[sending], ceilings=Ceilings(generator_fps=9_000))
     assert judge(short, 1e-3, beyond).doubt is None, "no CPU lets it send more than its ceiling"
 
@@ -83,12 +94,12 @@ BUSY, CALM = CpuUse(1, 1.0, 0.5, 0.0), CpuUse(1, 0.4, 0.2, 0.0)
     [
         (result(lost=0), [], [CALM], [], Limit.NONE),
         (result(lost=0, unsent=100), [], [CALM], [], Limit.GENERATOR),
-        (result(perturbed=HELD_UP), dropped(AtPort(port="dut.eth0"), 100), [CALM], [DEVICE], Limit.HOST),
+        (result(perturbed=HELD_UP), AT_DUT, [CALM], [DEVICE], Limit.HOST),
         (result(), dropped(PlainPlace(code="receiver"), 100), [CALM], [DEVICE], Limit.RECEIVER),
-        (result(), dropped(AtPort(port="dut.eth0"), 100), [BUSY], [DEVICE], Limit.THREAD),
+        (result(), AT_DUT, [BUSY], [DEVICE], Limit.THREAD),
         (
             result(),
-            dropped(AtPort(port="dut.eth0"), 100),
+            AT_DUT,
             [CALM],
             [replace(DEVICE, busy_ratio=0.4)],
             Limit.HOP,
@@ -96,14 +107,14 @@ BUSY, CALM = CpuUse(1, 1.0, 0.5, 0.0), CpuUse(1, 0.4, 0.2, 0.0)
         (result(), dropped(AtCpu(cpu=1), 100), [CALM], [DEVICE], Limit.HOP),
         (
             result(),
-            dropped(AtPort(port="dut.eth0"), 100),
+            AT_DUT,
             [BUSY],
             [replace(DEVICE, busy_ratio=0.6), Thread("receiver", "receiver", "tester.p1", 1, 0.3)],
             Limit.CPU,
         ),
         (
             result(),
-            dropped(AtPort(port="dut.eth0"), 100),
+            AT_DUT,
             [BUSY],
             [replace(DEVICE, busy_ratio=0.2), Thread("receiver", "receiver", "tester.p1", 1, 0.7)],
             Limit.RECEIVER,
@@ -116,7 +127,7 @@ def test_the_verdict_is_what_the_figures_show(
     trial: LoadResult, sheets: list[Balance], cpus: list[CpuUse], threads: list[Thread], limit: Limit
 ) -> None:
     """Each cause with its figures; without any it is unexplained, however busy a CPU was."""
-    found = judge(trial, 1e-4, LoadReadings(balances=sheets, cpus=cpus, threads=threads, held_ns=HELD_NS))
+    found = judged(trial, sheets, cpus=cpus, threads=threads, held_ns=HELD_NS)
     assert found.limit is limit
     assert any(character.isdigit() for character in in_words(found.seen))
 
@@ -126,11 +137,7 @@ def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_device
     device = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.24, 0.49)
     for receives, doubtful in ((0.40, True), (0.70, False)):
         arrivals = Thread("napi/p1-2", "napi", "tester.p1", 1, receives)
-        found = judge(
-            result(), 1e-4,
-            LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)],
-            threads=[device, arrivals]),
-        )  # fmt: skip
+        found = judged(result(), AT_DUT, cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[device, arrivals])  # fmt: skip
         assert (found.limit, found.place) == (Limit.RECEIVER, AtPort(port="tester.p1"))
         assert bool(found.doubt) == doubtful
 
@@ -139,13 +146,7 @@ def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_device
 def test_a_disturbed_host_is_blamed_only_for_what_it_can_have_lost(held_ms: int, limit: Limit) -> None:
     """100 frames of 10 000/s take 10 ms, or 5 when they come in a burst; 4 ms do not explain them."""
     trial = result(perturbed=HELD_UP)
-    found = judge(
-        trial,
-        1e-4,
-        LoadReadings(
-            balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=held_ms * 1_000_000
-        ),
-    )
+    found = judged(trial, AT_DUT, cpus=[CALM], held_ns=held_ms * 1_000_000)
     assert found.limit is limit
 
 
@@ -156,8 +157,8 @@ def test_a_disturbed_host_is_blamed_only_for_what_it_can_have_lost(held_ms: int,
         (result(unsent=500, perturbed=HELD_UP), [], Ceilings(11_000, None), Limit.HOST),
         (result(unsent=5, perturbed=HELD_UP), [], Ceilings(9_000, None), Limit.HOST),
         (result(lost=0), [], Ceilings(9_000, 9_000), Limit.NONE),
-        (result(), dropped(AtPort(port="dut.eth0"), 100), Ceilings(None, 10_000), Limit.RECEIVER),
-        (result(), dropped(AtPort(port="dut.eth0"), 100), Ceilings(None, 11_000), Limit.HOP),
+        (result(), AT_DUT, Ceilings(None, 10_000), Limit.RECEIVER),
+        (result(), AT_DUT, Ceilings(None, 11_000), Limit.HOP),
         (result(), [], Ceilings(None, 9_900), Limit.RECEIVER),
         (result(), [], Ceilings(None, 20_000), Limit.UNEXPLAINED),
     ],
@@ -166,23 +167,14 @@ def test_the_verdict_knows_what_the_instrument_can_do(
     trial: LoadResult, sheets: list[Balance], ceilings: Ceilings, limit: Limit
 ) -> None:
     """A load above its ceiling limits the generator, disturbed host or not; at its own the receiver is the limit."""
-    found = judge(trial, 1e-4, LoadReadings(balances=sheets, cpus=[CALM], ceilings=ceilings, held_ns=HELD_NS))
+    found = judged(trial, sheets, cpus=[CALM], ceilings=ceilings, held_ns=HELD_NS)
     assert found.limit is limit
     assert ("calibrat" in in_words(found.seen)) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
 
 
 def test_a_thread_that_ran_all_the_time_is_the_limit_whatever_the_receiver_can_do() -> None:
     """Its own CPU had no time left: that is seen, and the ceiling is only known."""
-    found = judge(
-        result(),
-        1e-4,
-        LoadReadings(
-            balances=dropped(AtPort(port="dut.eth0"), 100),
-            cpus=[BUSY],
-            threads=[DEVICE],
-            ceilings=Ceilings(None, 9_000),
-        ),
-    )
+    found = judged(result(), AT_DUT, cpus=[BUSY], threads=[DEVICE], ceilings=Ceilings(None, 9_000))
     assert found.limit is Limit.THREAD
 
 
@@ -220,11 +212,7 @@ def test_loss_as_often_in_the_calm_as_in_stalls_is_not_the_hosts(
     trial: LoadResult, limit: Limit, certain: bool
 ) -> None:
     """Rates decide, not counts: 30 of 3000 are 1 % again. Where little was calm there is doubt."""
-    found = judge(
-        trial,
-        1e-4,
-        LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=HELD_NS),
-    )
+    found = judged(trial, AT_DUT, cpus=[CALM], held_ns=HELD_NS)
     assert (found.limit, not found.doubt) == (limit, certain)
 
 
@@ -248,13 +236,13 @@ def test_loss_as_often_in_the_calm_as_in_stalls_is_not_the_hosts(
 def test_what_was_dropped_by_a_decision_is_never_the_hosts_doing(drop: Drop, limit: Limit) -> None:
     """However disturbed it was, and however little of the trial was calm: a rule needs no time."""
     sheets = [Balance("a->b", 10_000, 9_900, (drop,), 0)]
-    found = judge(result(perturbed=HELD_UP), 1e-4, LoadReadings(balances=sheets, held_ns=HELD_NS))
+    found = judged(result(perturbed=HELD_UP), sheets, held_ns=HELD_NS)
     assert (found.limit, found.place, found.doubt) == (limit, drop.place, None)
 
 
 def test_a_counter_of_more_drops_than_frames_are_missing_counts_other_traffic_too() -> None:
     """The sentence has no more lost frames than there are, and says that it is not certain whose they were."""
-    found = judge(result(lost=350), 1e-4, LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 1_986)))
+    found = judged(result(lost=350), dropped(AtPort(port="dut.eth0"), 1_986))
     assert "350 of 350 lost frames were dropped at dut.eth0" in in_words(found.seen)
     assert "other traffic" in in_words(found.doubt)
 
@@ -268,15 +256,15 @@ def test_a_reason_that_may_be_that_of_others_makes_no_certain_verdict() -> None:
         "NETFILTER_DROP",
         OTHERS,
     )
-    found = judge(result(), 1e-4, LoadReadings(balances=[Balance("a->b", 10_000, 9_900, (drop,), 0)]))
+    found = judged(result(), [Balance("a->b", 10_000, 9_900, (drop,), 0)])
     assert (found.limit, found.place, found.doubt) == (Limit.RULE, AtPort(port="dut.eth0"), OTHERS)
 
 
 def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> None:
     """What it dropped before is not known, and may have been most; a trial without loss is sure."""
-    evidence = LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), begun_again=("dut.eth1",))
+    evidence = LoadReadings(balances=AT_DUT, begun_again=("dut.eth1",))
     assert "the queue at dut.eth1 began again" in in_words(judge(result(), 1e-4, evidence).doubt)
-    assert not judge(result(lost=0), 1e-4, LoadReadings(begun_again=("dut.eth1",))).doubt
+    assert not judged(result(lost=0), begun_again=("dut.eth1",)).doubt
 
 
 def test_losses_from_several_causes_are_all_told() -> None:
@@ -285,7 +273,7 @@ def test_losses_from_several_causes_are_all_told() -> None:
         Balance("a->b", 5_000, 4_940, (Drop(AtPort(port="dut.eth0"), RING_FULL, 60),), 0),
         Balance("b->a", 5_000, 4_960, (Drop(AtPort(port="dut.eth1"), QDISC, 40),), 0),
     ]
-    found = judge(result(), 1e-4, LoadReadings(balances=sheets))
+    found = judged(result(), sheets)
     assert (found.limit, found.place, found.doubt) == (Limit.HOP, AtPort(port="dut.eth0"), None)
     assert "beside, 40 were dropped at dut.eth1 (qdisc)" in in_words(found.seen)
 
@@ -293,7 +281,7 @@ def test_losses_from_several_causes_are_all_told() -> None:
 def test_losses_at_many_places_are_named_with_doubt() -> None:
     """No place has most of them, though counters tell of all."""
     drops = tuple(Drop(AtPort(port=f"dut.eth{number}"), RING_FULL, 25) for number in range(4))
-    found = judge(result(), 1e-4, LoadReadings(balances=[Balance("a->b", 10_000, 9_900, drops, 0)]))
+    found = judged(result(), [Balance("a->b", 10_000, 9_900, drops, 0)])
     assert found.limit is Limit.HOP
     assert "several places" in in_words(found.doubt)
 
@@ -328,10 +316,6 @@ def test_the_receiver_that_takes_the_devices_cpu_is_named_by_its_own_port() -> N
     """Frames were lost at the device, which is said; what limited it is the instrument's port."""
     receiver = Thread("receiver", "receiver", "tester.p1", 1, 0.7)
     threads = [replace(DEVICE, busy_ratio=0.2), receiver]
-    found = judge(
-        result(),
-        1e-4,
-        LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[BUSY], threads=threads),
-    )
+    found = judged(result(), AT_DUT, cpus=[BUSY], threads=threads)
     assert (found.limit, found.place) == (Limit.RECEIVER, AtPort(port="tester.p1"))
     assert "dropped at dut.eth0" in in_words(found.seen)

@@ -1,0 +1,214 @@
+"""Processors of a host: frequencies, sleep states, and the calibration of its ports."""
+
+from pathlib import Path
+
+import pytest
+from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome, Programs
+from tests.unit.run.lab.fake_labs import standing
+from tests.unit.trial.load_trials import simulated
+from tests.wording import in_words
+
+from iolab.agent.client import Agent
+from iolab.agent.messages import Json
+from iolab.clock import VirtualClock
+from iolab.errors import LabError
+from iolab.lab.actions import Expectation, ProcessorState, Reading, TuneProcessors
+from iolab.lab.readback.values import Value
+from iolab.lab.resources import Resource
+from iolab.run.calibration import calibrate, figures
+from iolab.run.folder_work import decode_calibration, host_of
+from iolab.run.hosts.host_facts import changed_facts, changed_readiness, store_calibration, stored_calibration
+from iolab.trial.search.simulated import Device
+
+CPU = "/sys/devices/system/cpu"
+GOVERNORS = [f"{CPU}/cpufreq/policy{number}/scaling_governor" for number in (0, 1)]
+NO_TURBO, BOOST = f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpufreq/boost"
+
+
+def kernel(*files: str) -> Programs:
+    """Return the programs of a host that has some files."""
+
+    def run(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        wanted = [path for path in files if argv[0] == "sh" and _matches(argv[2], path)]
+        return Outcome(stdout="\n".join(wanted))
+
+    return run
+
+
+def _matches(script: str, path: str) -> bool:
+    return path in script or ("policy*" in script and "/policy" in path)
+
+
+def tuned(what: str, value: str) -> Resource:
+    """Return processors that run so."""
+    assert what in ("governor", "turbo")
+    action = TuneProcessors("governor" if what == "governor" else "turbo", value)
+    expected = Expectation(Reading(ProcessorState(action.what), Value()), value, f"{what} of pc")
+    return Resource(key=f"{what}:pc", machine="pc", actions=(action,), expect=(expected,), held=True)
+
+
+def test_every_policy_gets_the_governor_and_its_own_back() -> None:
+    """The first original stays through two levels; a change behind our back is noticed."""
+    host = FakeHost(settings={(None, GOVERNORS[0]): "powersave", (None, GOVERNORS[1]): "schedutil"})
+    lab, log = standing(host, kernel(*GOVERNORS))
+    lab.change_to((tuned("governor", "performance"),))
+    assert [host.settings[None, path] for path in GOVERNORS] == ["performance"] * 2
+    assert lab.mismatches() == []
+    host.settings[None, GOVERNORS[1]] = "powersave"
+    (changed,) = lab.mismatches()
+    assert (
+        in_words(changed)
+        == "governor of pc was read back as performance powersave where performance was applied"
+    )
+    lab.change_to(())
+    assert [host.settings[None, path] for path in GOVERNORS] == ["powersave", "schedutil"]
+    assert "echo powersave > " in log[-1].argv[-1]
+
+
+@pytest.mark.parametrize(("path", "before", "off"), [(NO_TURBO, "0", "1"), (BOOST, "1", "0")])
+def test_turbo_is_switched_by_the_file_that_the_driver_has(path: str, before: str, off: str) -> None:
+    """intel_pstate says the contrary."""
+    host = FakeHost(settings={(None, path): before})
+    lab, _ = standing(host, kernel(path))
+    lab.change_to((tuned("turbo", "off"),))
+    assert host.settings[None, path] == off
+    assert lab.mismatches() == []
+    lab.change_to(())
+    assert host.settings[None, path] == before
+
+
+def test_a_kernel_that_sets_no_frequency_says_so() -> None:
+    """A virtual machine has no such file."""
+    lab, _ = standing(FakeHost(), kernel())
+    with pytest.raises(LabError, match="setting governor to performance: this kernel sets no such thing"):
+        lab.change_to((tuned("governor", "performance"),))
+
+
+def test_another_governor_makes_another_host_and_another_daemon_is_worth_a_word() -> None:
+    """Trials with another frequency do not belong together; facts of older runs tell nothing of it."""
+    then = {
+        "processors": {"governors": {"powersave": "0-3"}, "turbo": True, "smt": False},
+        "daemons": [],
+        "interfaces": [{"name": "eth0", "firmware": "1.0", "pause": {"rx": True}}],
+    }
+    now = {
+        "processors": {"governors": {"performance": "0-3"}, "turbo": True, "smt": False},
+        "daemons": ["irqbalance"],
+        "interfaces": [{"name": "eth0", "firmware": "1.1", "pause": {"rx": True}}],
+    }
+    assert changed_facts(then, now) == [
+        "governors of the processors: then {'powersave': '0-3'}, now {'performance': '0-3'}"
+    ]
+    assert changed_readiness(then, now) == [
+        "daemons: then [], now ['irqbalance']",
+        "firmware of eth0: then 1.0, now 1.1",
+    ]
+    assert changed_facts({}, now) == []
+    assert changed_readiness({}, now) == []
+
+
+def test_a_setting_that_an_older_version_did_not_ask_for_says_nothing_against_a_host() -> None:
+    """One that is there and differs does; so does one that the kernel did not have."""
+    rmem, known = "/proc/sys/net/core/rmem_max", "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    now = {"hostname": "a", "settings": {rmem: "9", known: "reno bbr"}}
+    assert changed_facts({"hostname": "a", "settings": {rmem: "9"}}, now) == []
+    assert changed_facts({"settings": {rmem: "8"}}, now) == [f"{rmem}: then 8, now 9"]
+    assert changed_facts({"settings": {known: None}}, now) == [f"{known}: then None, now reno bbr"]
+
+
+HOST: dict[str, Json] = {
+    "hostname": "h",
+    "kernel": "6.1",
+    "architecture": "x86_64",
+    "cpu_model": "c",
+    "cpus": 4,
+}
+
+
+def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+    """Let every command succeed; offloads can be read before they are changed."""
+    names = {
+        "tso": "tx-tcp-segmentation",
+        "gso": "generic-segmentation-offload",
+        "gro": "generic-receive-offload",
+    }
+    if argv[:3] == ("ethtool", "--json", "-k"):
+        rows = ", ".join(f'"{name}": {{"active": true}}' for name in names.values())
+        return Outcome(stdout=f'[{{"ifname": "{argv[3]}", {rows}}}]')
+    return Outcome()
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Json]:
+    """What is measured where a sender sends 900 kpps at most and a receiver takes 400 kpps."""
+    device = Device(capacity_fps=400_000, queue_frames=0, generator_fps=900_000)
+    agent = Agent(FakeAgent(programs=programs, forwards=simulated(device), clock=VirtualClock(now=1)))
+    return calibrate(agent, HOST, lambda _: None)
+
+
+@pytest.fixture
+def found(measured: dict[str, Json], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Json]:
+    """The same, and a cache of the test's own to store it in."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return measured
+
+
+def test_ceilings_of_sender_and_receiver_are_found(found: dict[str, Json]) -> None:
+    """Of both paths; the receiver's to 1/256 of the sender's."""
+    for one in found["paths"].values():
+        assert one["generator_fps"]["64"] == pytest.approx(900_000, rel=0.001)
+        assert one["receiver_fps"] == pytest.approx(400_000, abs=900_000 / 256 + 1)
+        assert one["receiver_fps"] <= 400_000
+        assert one["pacing_error_ratio"] == 0
+        assert one["latency_p50_ns"] == 20_000
+        assert len(list(figures(one))) == 13
+
+
+def test_how_late_single_frames_leave_is_known_of_both_paths(found: dict[str, Json]) -> None:
+    """At half of what AF_XDP sends: `path: auto` chooses by it."""
+    known = decode_calibration(found)
+    assert known is not None
+    assert known.alone is not None
+    assert known.alone.load_fps == pytest.approx(450_000, rel=0.001)
+    assert (known.alone.af_xdp_late_ns, known.alone.live_late_ns) == (100, 100)
+    older = decode_calibration({name: value for name, value in found.items() if name != "alone"})
+    assert older is not None
+    assert older.alone is None
+
+
+def test_it_is_stored_and_used_on_the_same_host_only(found: dict[str, Json]) -> None:
+    """Another kernel: as if there were none."""
+    store_calibration(found)
+    assert stored_calibration(HOST) == found
+    assert stored_calibration({**HOST, "kernel": "6.2"}) is None
+
+
+def test_each_host_has_its_own(found: dict[str, Json]) -> None:
+    """What is measured on another host does not replace what is known of this one."""
+    other = {**found, "host": {**found["host"], "hostname": "pc6"}}
+    assert store_calibration(found) != store_calibration(other)
+    assert stored_calibration(HOST) == found
+    assert stored_calibration({**HOST, "hostname": "pc6"}) == other
+
+
+def test_the_calibration_of_the_sending_host_is_used_wherever_it_is(found: dict[str, Json]) -> None:
+    """A run on other hosts knows what each of them can send; one that was not measured has none."""
+    facts = {**HOST, "hosts": {"tester": {**HOST, "calibration": found}, "pc1": HOST}}
+    known = host_of(facts).calibrations
+    assert set(known) == {"tester"}
+    assert known["tester"].ceiling_fps("auto", 64) == found["paths"]["af_xdp"]["generator_fps"]["64"]
+
+
+def test_a_damaged_file_is_as_none(found: dict[str, Json]) -> None:
+    """It is measured anew; nothing fails."""
+    store_calibration(found).write_text("{")
+    assert stored_calibration(HOST) is None
+
+
+def test_the_ceiling_of_a_size_is_that_of_the_next_smaller_one(found: dict[str, Json]) -> None:
+    """A larger frame is never sent faster."""
+    calibration = decode_calibration(found)
+    assert calibration is not None
+    assert calibration.ceiling_fps("auto", 600) == found["paths"]["af_xdp"]["generator_fps"]["512"]
+    assert calibration.ceiling_fps("af_packet", 9000) == found["paths"]["af_packet"]["generator_fps"]["1518"]
+    assert decode_calibration(None) is None
