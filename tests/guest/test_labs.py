@@ -2,16 +2,12 @@
 
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.guest.labs import PATIENCE_S, ask_monitor, measured, run_in_background, wait_for_console
-from tests.netns.runs import processes_with, trials, until, value
-
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
+from tests.netns.runs import Iolab, processes_with, trials, until, value
 
 MIDDLE = """
 title: A guest in the middle

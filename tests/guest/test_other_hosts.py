@@ -1,15 +1,11 @@
 """Guests on other hosts, reached by a real sshd in namespaces: image, cable, the guest's card, and nothing left."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import trials, value
+from tests.netns.runs import Iolab, trials, value
 from tests.netns.sshd import Network, SshHost
-
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LAB = """
 title: A guest on another host

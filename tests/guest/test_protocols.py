@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
+from tests.netns.runs import Iolab
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link, Volume
@@ -17,7 +17,6 @@ from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.disk.layers import SHOW_DEVICE, of_block_layer
 
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 PREFIX = f"iolab-{os.getpid()}-"
 MIB = 1 << 20
 PATIENCE_MS = 180_000

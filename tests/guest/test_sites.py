@@ -1,15 +1,11 @@
 """A study's lab on other hosts, reached by real sshds: a site changes names only, and what it lacks is left out."""
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.guest.labs import PATIENCE_S, one_cell, short_study
-from tests.netns.runs import trials, until
+from tests.netns.runs import Iolab, trials, until
 from tests.netns.sshd import Network, SshHost
-
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 RACK = """
 hosts: {tester: tester, pc1: pc1}

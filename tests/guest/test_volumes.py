@@ -8,14 +8,13 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
 from tests.guest.labs import PATIENCE_S, run_in_background, wait_for_console
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import trials, value
+from tests.netns.runs import Iolab, trials, value
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Volume
@@ -25,7 +24,6 @@ from iolab.lab.volumes.places import node_of
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 PREFIX = f"iolab-{os.getpid()}-"
 BUSES: dict[str, Bus] = {"a": "virtio-blk", "b": "virtio-scsi", "c": "ide", "d": "nvme", "e": "pvscsi"}
 MIB = 1 << 20

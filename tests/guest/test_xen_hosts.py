@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,13 @@ from tests.guest.computers import MEASURING, Computers
 from tests.guest.labs import PATIENCE_S, one_cell, short_study
 from tests.guest.xen_hosts import BOOT, COMPUTERS, WithRoom
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import trials, value, wait_for_trials
+from tests.netns.runs import Iolab, trials, value, wait_for_trials
 from tests.netns.sshd import Network
 
 from iolab.report.locale import EN
 from iolab.run.agents import Agents
 from iolab.run.doctor.guests import xen_finding
 from iolab.run.doctor.host_findings import Grade
-
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LAB = """
 lab:

@@ -27,6 +27,7 @@ from iolab.lab.actions import (
     filled,
     holds,
 )
+from iolab.lab.compose import compose
 from iolab.lab.resources import Resource, difference
 
 PREFIX = f"t{os.getpid()}-"
@@ -61,6 +62,11 @@ class Computer:
         for resource in change.do:
             self.do(resource, keep=resource.key in change.in_place)
         self.standing = wanted
+
+    def build(self, lab: Lab) -> None:
+        """Change the lab that stands into this one, of which every expectation must hold."""
+        self.become(compose(lab, prefix=PREFIX))
+        assert self.misses() == []
 
     def do(self, resource: Resource, *, keep: bool) -> None:
         """Carry out a resource; `keep` the undo it has."""

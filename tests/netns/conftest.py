@@ -4,15 +4,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.netns.runs import PATIENCE_S, processes_with
+from tests.netns.runs import PATIENCE_S, Iolab, Measured, processes_with
 
+NOBODY = 65534
 IOLAB = Path(sys.executable).with_name("iolab")
 
 SMALL = """
@@ -97,7 +99,7 @@ def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
 
 @pytest.fixture
-def iolab(unchanged_host: None, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def iolab(unchanged_host: None, tmp_path: Path) -> Iolab:
     """Run the installed command in the test's folder."""
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -107,5 +109,46 @@ def iolab(unchanged_host: None, tmp_path: Path) -> Callable[..., subprocess.Comp
             argv, capture_output=True, text=True, **where
         )
         return ended
+
+    return run
+
+
+@pytest.fixture
+def measured_by_user(unchanged_host: None) -> Iterator[Measured]:
+    """Run an experiment as an ordinary user, who may need to write to a device; return the folder of the run."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+
+        def run(text: str, *options: str, writes: str | None = None) -> Path:
+            home = Path(folder)
+            (home / "measured.yaml").write_text(text)
+            shutil.chown(home, NOBODY, NOBODY)
+            environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
+            environment |= {name: os.environ[name] for name in ("IOLAB_AGENT",) if name in os.environ}
+            user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
+                pytest.skip(f"an ordinary user cannot read {sys.executable}: .venv lies in a closed folder")
+            if writes is not None and subprocess.run([*user, "test", "-w", writes]).returncode:
+                pytest.skip(f"an ordinary user may not open {writes} on this host")
+            argv: list[str | Path] = [*user, IOLAB, "run", "measured.yaml", *options]
+            where: dict[str, Any] = {"cwd": home, "env": environment, "timeout": PATIENCE_S}
+            done: subprocess.CompletedProcess[str] = subprocess.run(
+                argv, capture_output=True, text=True, **where
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            return home / done.stdout.splitlines()[-1]
+
+        yield run
+
+
+@pytest.fixture
+def measured(iolab: Iolab, tmp_path: Path) -> Measured:
+    """Run an experiment to its end, with options; return the folder of its run."""
+
+    def run(text: str, *options: object) -> Path:
+        path = tmp_path / "measured.yaml"
+        path.write_text(text)
+        done = iolab("run", path, *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return tmp_path / done.stdout.splitlines()[-1]
 
     return run

@@ -10,14 +10,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from iolab.results.packets import PacketTrial
 from iolab.store.read import read_packets
 from iolab.store.records import TrialRecord
 
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+"""Runs the installed command with these arguments."""
+Measured = Callable[..., Path]
+"""Runs an experiment, given as text, to its end; returns the folder of the run."""
 LOOK_AGAIN_S = 0.02
 """Nothing tells a test of what other programs have done."""
 PATIENCE_S = 240.0
 """Ends what hangs, and nothing else: what takes seconds on a calm host takes ten times as long on a busy one."""
+
+
+def needs_devices(*nodes: str) -> pytest.MarkDecorator:
+    """Skip tests where the host lacks a device, which a container may not be given."""
+    absent = [node for node in nodes if not Path(node).exists()]
+    return pytest.mark.skipif(bool(absent), reason=f"needs {' and '.join(absent)}")
 
 
 def until(holds: Callable[[], object], deadline_s: float = PATIENCE_S, never: str = "it never did") -> float:

@@ -1,14 +1,11 @@
 """Several measures at once in real namespaces: two streams and a program, of which each has its own record."""
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import trials
+from tests.netns.runs import Iolab, trials
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LAB = """
 title: At once
 lab:

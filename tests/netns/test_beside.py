@@ -2,15 +2,14 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import trials
+from tests.netns.runs import Iolab, trials
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LAB = """
 title: Beside
 lab:

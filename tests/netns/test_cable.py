@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S, trials, until, value, wait_for_trials
+from tests.netns.runs import PATIENCE_S, Iolab, trials, until, value, wait_for_trials
 from tests.netns.sshd import Network, SshHost
 from tests.wording import in_words
 
@@ -22,7 +22,6 @@ from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LAB = """
 lab:

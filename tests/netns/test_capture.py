@@ -1,16 +1,15 @@
 """Captures on a kernel: what Wireshark's own program reads in them, on the ports of links of every kind."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import Iolab
 
 from iolab.results.trial import Status, TrialResult
 from iolab.store.read import load_run
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 EXPERIMENT = """
 title: A capture

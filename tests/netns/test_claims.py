@@ -12,16 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import needs_devices
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, needs_devices("/dev/loop-control")]
 AGENT = Path(sys.executable).with_name("iolab-agent")
 MEBIBYTE = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def _needs() -> None:
-    if not Path("/dev/loop-control").exists():
-        pytest.skip("needs loop devices, which a container may not be given")
 
 
 class Disk:

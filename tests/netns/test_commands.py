@@ -3,15 +3,13 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.netns.runs import trials
+from tests.netns.runs import Iolab, trials
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LAB = """
 title: Commands
 lab:

@@ -9,22 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import needs_devices
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
 from iolab.run.hosts.host_agent import open_agent
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, needs_devices("/dev/loop-control")]
 MEBIBYTE = 1 << 20
 EVERYBODY = 0o777
 PATIENCE_MS = 2_500
 """Some engines never end where they cannot begin."""
-
-
-@pytest.fixture(autouse=True)
-def _needs() -> None:
-    if not Path("/dev/loop-control").exists():
-        pytest.skip("needs loop devices, which a container may not be given")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,14 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S, processes_with, storage_state, until
+from tests.netns.runs import PATIENCE_S, Iolab, needs_devices, processes_with, storage_state, until
 
-pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
+pytestmark = [pytest.mark.netns, needs_devices("/dev/fuse", "/dev/loop-control")]
 
 DISKS = """
 title: Disks
@@ -30,13 +29,6 @@ factors:
     iscsi: {machines.pc2.disks: [{volume: lun0, via: user, fs: ext4}]}
 blocks: 1
 """
-
-
-@pytest.fixture(autouse=True)
-def _needs() -> None:
-    for device in ("/dev/fuse", "/dev/loop-control"):
-        if not Path(device).exists():
-            pytest.skip(f"needs {device}, which a container may not be given")
 
 
 @pytest.fixture

@@ -6,16 +6,14 @@ import pty
 import resource
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S, trials, wait_for_trials
+from tests.netns.runs import PATIENCE_S, Iolab, trials, wait_for_trials
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 HELD_UP_S = 30
 
 

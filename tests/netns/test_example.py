@@ -3,18 +3,16 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import trials
+from tests.netns.runs import Iolab, trials
 
 from iolab.store.series import read_series
 
 pytestmark = pytest.mark.netns
 EXAMPLE = Path(__file__).parents[2] / "examples" / "iolab-handshakes"
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_a_package_of_its_own_brings_a_measure_and_an_instrument(

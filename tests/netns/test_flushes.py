@@ -6,28 +6,20 @@ The store lies on a file system of its own, whose device is read: nothing that a
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import trials, until, value
+from tests.netns.runs import Iolab, needs_devices, trials, until, value
 
-pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
+pytestmark = [pytest.mark.netns, needs_devices("/dev/fuse", "/dev/loop-control")]
 AGENT = IOLAB.with_name("iolab-agent")
 MEBIBYTE = 1 << 20
 HONEST, LIAR = "cache.direct=off", "cache.direct=off,cache.no-flush=on"
 """Both keep what is written in the page cache; only one writes it out when asked to."""
 BLOCKS, BATCH = 2048, 64
-
-
-@pytest.fixture(autouse=True)
-def _needs() -> None:
-    for device in ("/dev/fuse", "/dev/loop-control"):
-        if not Path(device).exists():
-            pytest.skip(f"needs {device}, which a container may not be given")
 
 
 def ran(*argv: object) -> str:

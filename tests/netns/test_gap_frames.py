@@ -1,16 +1,15 @@
 """Gap frames on a kernel, as Wireshark reads them: their lengths are the clock of the frames between them."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import Measured
 
 from iolab.results.trial import Status
 from iolab.store.read import load_run
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LINE_BPS, FRAMES_PER_S = 100_000_000, 2_000
 EXPERIMENT = """
@@ -35,13 +34,9 @@ LINE_OVERHEAD_BYTES, FCS_BYTES, SHORTEST_GAP_BYTES = 20, 4, 84
 PAUSE_OF_NO_TIME = ["0x8808", "0x0001", "0"]
 
 
-def test_tshark_finds_each_frame_at_its_byte_of_the_line(iolab: Iolab, tmp_path: Path) -> None:
+def test_tshark_finds_each_frame_at_its_byte_of_the_line(measured: Measured) -> None:
     """Between the frames there are PAUSE frames of no time, to an address that bridges keep, and nothing is missing."""
-    path = tmp_path / "gaps.yaml"
-    path.write_text(EXPERIMENT)
-    done = iolab("run", path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    run = tmp_path / done.stdout.splitlines()[-1]
+    run = measured(EXPERIMENT)
     (record,) = load_run(run).trials
     assert record.result.status is Status.OK, record.result.reason
     (file,) = (run / "samples").glob(f"{record.key}.*.pcapng")

@@ -3,12 +3,11 @@
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.netns.computer import PREFIX, Computer, computer, lab_of, namespaces, tunnelled
-from tests.netns.runs import trials, value
+from tests.netns.runs import Iolab, trials, value
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.actions import Command
@@ -18,7 +17,6 @@ from iolab.lab.topology import make_topology
 __all__ = ["computer"]
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 MEASURES = """
 title: Versions
@@ -77,8 +75,7 @@ def test_a_vxlan_over_ipv6_leaves_seventy_bytes_less(computer: Computer, inner: 
     lab = tunnelled(ip=inner)
     lan = lab.links["lan"].model_copy(update={"ip": 6})
     lab = Lab(lab.machines, {**lab.links, "lan": lan}, {})
-    computer.become(compose(lab, prefix=PREFIX))
-    assert computer.misses() == []
+    computer.build(lab)
     assert answers(computer, lab, "a", "b", inner)
     shown = computer.run(Command(("ip", "-d", "link", "show", "dev", "t0"), f"{PREFIX}a"))
     assert "mtu 1430" in shown

@@ -54,8 +54,7 @@ def sent(computer: Computer, netns: str, interface: str, what: str = "packets") 
 def test_macvlans_pass_frames_to_each_other_and_none_by_the_interface_below(computer: Computer) -> None:
     """Requests for addresses are for all, and go out; the echoes do not. No bridge is anywhere."""
     lab = pair(join="macvlan")
-    computer.become(compose(lab, prefix=PREFIX))
-    assert computer.misses() == []
+    computer.build(lab)
     assert answered(computer, lab, "a", "b")
     assert sent(computer, "a", "eth0") >= ECHOES
     assert sent(computer, "link-lan", "shared0") < ECHOES / 2
@@ -67,8 +66,7 @@ def test_macvlans_pass_frames_to_each_other_and_none_by_the_interface_below(comp
 def test_a_bridge_of_two_ends_carries_every_echo(computer: Computer) -> None:
     """What would be a veth pair is a bridge where one is asked for."""
     lab = pair(join="bridge")
-    computer.become(compose(lab, prefix=PREFIX))
-    assert computer.misses() == []
+    computer.build(lab)
     assert answered(computer, lab, "a", "b")
     assert sent(computer, "link-lan", "p1") >= ECHOES
 
@@ -91,8 +89,7 @@ def test_macvlans_on_the_parents_port_reach_each_other_and_what_is_outside(compu
             "pods": {"ends": ["pc.eth0", "a.eth0", "b.eth0"], "join": "macvlan"},
         },
     )
-    computer.become(compose(lab, prefix=PREFIX))
-    assert computer.misses() == []
+    computer.build(lab)
     assert answered(computer, lab, "a", "b")
     assert answered(computer, lab, "a", "outside")
     assert not answered(computer, lab, "a", "pc")
@@ -101,8 +98,7 @@ def test_macvlans_on_the_parents_port_reach_each_other_and_what_is_outside(compu
 def test_a_vxlan_carries_each_frame_in_fifty_bytes_more(computer: Computer) -> None:
     """By the counters of both interfaces, and by what a dissector sees on the link below."""
     lab = tunnelled()
-    computer.become(compose(lab, prefix=PREFIX))
-    assert computer.misses() == []
+    computer.build(lab)
     assert answered(computer, lab, "a", "b")
     before = [sent(computer, "a", name, what) for name in ("eth0", "t0") for what in ("bytes", "packets")]
     address = make_topology(lab, prefix=PREFIX).endpoint("b.t0", "a.t0").address
@@ -132,8 +128,7 @@ def test_a_vxlan_carries_each_frame_in_fifty_bytes_more(computer: Computer) -> N
 def test_tunnels_follow_the_link_below_in_size_and_in_kind(computer: Computer) -> None:
     """Larger and smaller, gone and there again: each is read back, and nothing stays."""
     for lab in (tunnelled(9000), tunnelled(1500), tunnelled(9000, mtu=1300), tunnelled(9000, id=9), pair()):
-        computer.become(compose(lab, prefix=PREFIX))
-        assert computer.misses() == []
+        computer.build(lab)
     computer.become(())
     assert namespaces() == [f"{PREFIX}computer"]
 
@@ -149,8 +144,7 @@ def test_three_ends_of_a_vxlan_reach_each_other(computer: Computer) -> None:
             "in2": {"ends": ["n2.t0", "b.eth0"], "mtu": 1450},
         },
     )
-    computer.become(compose(lab, prefix=PREFIX))
-    assert computer.misses() == []
+    computer.build(lab)
     assert answered(computer, lab, "a", "b")
     assert answered(computer, lab, "a", "n3")
 
@@ -168,8 +162,7 @@ def test_packets_go_through_a_tunnel_between_routers_and_what_carries_it_does_no
             "tun": {"ends": ["a.t0", "b.t0"], "over": ["west", "east"], "tunnel": "vxlan"},
         },
     )  # fmt: skip
-    computer.become(compose(lab, prefix=PREFIX))
-    assert computer.misses() == []
+    computer.build(lab)
     begun = sent(computer, "a", "t0")
     assert answered(computer, lab, "x", "y")
     assert sent(computer, "a", "t0") - begun >= ECHOES

@@ -2,15 +2,14 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.netns.runs import trials, value
+from tests.netns.runs import Iolab, trials, value
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LABS = Path(__file__).parents[2] / "labs"
 RRUL = {
     "queue: 1250000": "queue: 250000",

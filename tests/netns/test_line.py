@@ -2,22 +2,16 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB, SMALL
-from tests.netns.runs import PATIENCE_S, trials, until, value, wait_for_trials
+from tests.netns.runs import PATIENCE_S, Iolab, Measured, trials, until, value, wait_for_trials
 
 pytestmark = pytest.mark.netns
-NOBODY = 65534
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def begin(small: Path, *more: str | Path) -> subprocess.Popen[str]:
@@ -177,28 +171,11 @@ def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
     assert "mtu of near.eth0 was read back as 1400" in invalid[0]["reason"]["text"]
 
 
-def test_an_ordinary_user_runs_the_same_experiment(unchanged_host: None) -> None:
+def test_an_ordinary_user_runs_the_same_experiment(measured_by_user: Measured) -> None:
     """Without root the agent lives in namespaces of its own and the trials are as real."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
-        home = Path(folder)
-        (home / "small.yaml").write_text(SMALL)
-        shutil.chown(home, NOBODY, NOBODY)
-        environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
-        user: list[str | Path] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
-            pytest.skip(
-                f"an ordinary user cannot read {sys.executable}: the Python of .venv lies in a closed folder"
-            )
-        argv = [*user, IOLAB, "run", "small.yaml", "--blocks", "1"]
-        done = subprocess.run(
-            argv, cwd=home, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
-        )
-        assert done.returncode == 0, done.stderr
-        trials = (home / done.stdout.splitlines()[-1] / "trials.jsonl").read_text().splitlines()
-        assert [json.loads(line)["status"] for line in trials] == ["ok", "ok"]
-        assert json.loads((home / done.stdout.splitlines()[-1] / "facts.json").read_text())["hello"][
-            "rootless"
-        ]
+    folder = measured_by_user(SMALL, "--blocks", "1")
+    assert [trial["status"] for trial in trials(folder)] == ["ok", "ok"]
+    assert json.loads((folder / "facts.json").read_text())["hello"]["rootless"]
 
 
 @pytest.mark.full

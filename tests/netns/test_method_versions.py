@@ -3,15 +3,12 @@
 import json
 import re
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import trials
+from tests.netns.runs import Iolab, trials
 
 pytestmark = [pytest.mark.netns, pytest.mark.full]
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LAB = """title: Methods
 lab:
   machines: {a: {kind: netns}, b: {kind: netns}}

@@ -1,10 +1,7 @@
 """The pacer on a kernel: what classes get alone and together, what is read back, and its change while it runs."""
 
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
+from tests.netns.runs import Measured
 
 from iolab.analysis.shaper_check import HELD_UP
 from iolab.experiment import Resolver, cells, parse
@@ -16,7 +13,6 @@ from iolab.run.lab.standing_lab import StandingLab
 from iolab.store.read import load_run
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 EXPERIMENT = """
 title: A pacer
@@ -64,16 +60,12 @@ figures."""
 
 
 @pytest.mark.full
-def test_classes_have_their_rates_together_and_their_ceils_alone(iolab: Iolab, tmp_path: Path) -> None:
+def test_classes_have_their_rates_together_and_their_ceils_alone(measured: Measured) -> None:
     """UDP above all rates: what arrives is what the pacer lets through, or the trial says that the host was held up.
 
     The taps are made once.
     """
-    path = tmp_path / "pacer.yaml"
-    path.write_text(EXPERIMENT)
-    done = iolab("run", path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    folder = tmp_path / done.stdout.splitlines()[-1]
+    folder = measured(EXPERIMENT)
     for record in load_run(folder).trials:
         assert record.result.status is Status.OK, record.result.reason
         cell = (str(record.cell["udp.flows"]), str(record.cell["links.wire.shape.classes.b"]))

@@ -1,16 +1,11 @@
 """Packet trials on real namespaces: known devices, every way of forwarding, and input that cannot work."""
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S, answers, packets_of
+from tests.netns.runs import Iolab, Measured, answers, packets_of
 
 from iolab.messages.places import AtDevice, AtPort, PlainPlace
 from iolab.results.packets import PacketTrial
@@ -20,9 +15,7 @@ from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
 from iolab.trial.counters.drops import RING_FULL, RULE
 
-NOBODY = 65534
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LAB = """
 title: Packets
@@ -43,37 +36,37 @@ Trial = tuple[TrialRecord, PacketTrial]
 """A trial's record and the load trials behind it."""
 
 
-def experiment(path: Path, measure: str, forward: str = "bridge", blocks: int = 1) -> Path:
-    """Write an experiment with one measure."""
-    text = LAB.replace("FORWARD", forward).replace("MEASURE", measure).replace("BLOCKS", str(blocks))
-    path.write_text(text)
-    return path
+def experiment(measure: str, forward: str = "bridge", blocks: int = 1) -> str:
+    """Return an experiment with one measure."""
+    return LAB.replace("FORWARD", forward).replace("MEASURE", measure).replace("BLOCKS", str(blocks))
 
 
-def trials(done: subprocess.CompletedProcess[str], parent: Path) -> list[Trial]:
+def trials(folder: Path) -> list[Trial]:
     """Return the trials of a run."""
-    folder = parent / done.stdout.splitlines()[-1]
     return [(record, packets_of(folder, record)) for record in load_run(folder).trials]
 
 
-def trial(done: subprocess.CompletedProcess[str], parent: Path) -> Trial:
-    """Return the only trial of a run."""
-    (found,) = trials(done, parent)
-    return found
+@pytest.fixture
+def trial(measured: Measured) -> Callable[..., Trial]:
+    """Measure once through a device; return the trial."""
+
+    def run(measure: str, forward: str = "bridge") -> Trial:
+        (found,) = trials(measured(experiment(measure, forward)))
+        return found
+
+    return run
 
 
 @pytest.mark.parametrize("forward", ["bridge", "route", "xdp"])
 @pytest.mark.parametrize("direction", ["one-way", pytest.param("both-ways", marks=pytest.mark.full)])
 def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
-    iolab: Iolab, tmp_path: Path, forward: str, direction: str
+    measured: Measured, forward: str, direction: str
 ) -> None:
     """2000 frames/s in each direction arrive, with a latency; on a calm host the balance closes to the frame."""
     measure = (
         f"kind: latency, rate: 2kpps, duration: 500ms, frame_size: imix, flows: 10, direction: {direction}"
     )
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, forward, blocks=3))
-    assert done.returncode == 0, done.stderr + done.stdout
-    for record, packets in trials(done, tmp_path):
+    for record, packets in trials(measured(experiment(measure, forward, blocks=3))):
         metrics = {metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole}
         (load,) = packets.load_trials
         assert len(load.balances) == (2 if direction == "both-ways" else 1)
@@ -87,12 +80,12 @@ def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
 
 
 @pytest.mark.full
-def test_several_senders_are_one_stream_through_queues_of_their_own(iolab: Iolab, tmp_path: Path) -> None:
+def test_several_senders_are_one_stream_through_queues_of_their_own(
+    trial: Callable[..., Trial], tmp_path: Path
+) -> None:
     """Its balance closes to the frame; each of the far end's two queues has its thread."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms, flows: 10, senders: 2, path: af_xdp"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "bridge"))
-    assert done.returncode == 0, done.stderr + done.stdout
-    record, packets = trial(done, tmp_path)
+    record, packets = trial(measure, "bridge")
     (load,) = packets.load_trials
     (answer,) = answers(tmp_path / "runs", record)
     (sheet,), (sent,), (received,) = load.balances, answer["senders"], answer["receivers"]
@@ -106,12 +99,10 @@ def test_several_senders_are_one_stream_through_queues_of_their_own(iolab: Iolab
 
 
 @pytest.mark.full
-def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path) -> None:
+def test_the_path_of_a_search_is_compared_and_told(trial: Callable[..., Trial]) -> None:
     """Which one it is depends on the host; both were tried where both work, and the report says why."""
     measure = "kind: forwarding, search: fast, loss_ratio: 0.01, limit: 3s, max_burst: 64, latency_at: []"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 20kpps}"))
-    assert done.returncode == 0, done.stderr + done.stdout
-    _, packets = trial(done, tmp_path)
+    _, packets = trial(measure, "xdp, device: {rate: 20kpps}")
     choice, (sending,) = packets.path_choice, [port for port in packets.ports if port.half == "send"]
     assert choice is not None
     assert [one.path for one in choice.tried] == ["af_xdp", "bpf_live"]
@@ -119,12 +110,11 @@ def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path)
     assert choice.reasons
 
 
-def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -> None:
+def test_the_capacity_of_a_token_bucket_is_found(trial: Callable[..., Trial]) -> None:
     """50 000 frames/s, ruled by a device that drops everything above it; its drops are named. With one loss in a
     thousand as the goal half a second tells, which a busy host disturbs more seldom."""
     measure = "kind: forwarding, width: 1%, loss_ratio: 0.1%, limit: 40s, latency_at: []"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 50kpps, burst: 64}"))
-    record, packets = trial(done, tmp_path)
+    record, packets = trial(measure, "xdp, device: {rate: 50kpps, burst: 64}")
     assert record.result.status is Status.OK, record.result.reason
     reasons = {
         (drop.place, drop.reason)
@@ -139,11 +129,10 @@ def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
+def test_the_loss_of_a_device_is_measured(trial: Callable[..., Trial]) -> None:
     """Every tenth frame that reaches it is dropped, and stated as the device's."""
     measure = "kind: latency, rate: 5kpps, duration: 1s"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {lose_every: 10}"))
-    _, packets = trial(done, tmp_path)
+    _, packets = trial(measure, "xdp, device: {lose_every: 10}")
     (sheet,) = packets.load_trials[0].balances
     drops = {(drop.place, drop.reason): drop.frames for drop in sheet.drops}
     reached = (
@@ -154,11 +143,10 @@ def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
     assert drops[AtDevice(port="dut.eth0"), RULE] == pytest.approx(reached / 10, abs=1)
 
 
-def test_a_device_that_delays_frames_is_measured(iolab: Iolab, tmp_path: Path) -> None:
+def test_a_device_that_delays_frames_is_measured(trial: Callable[..., Trial]) -> None:
     """No frame is earlier than 3 ms, and the median is not much later; all arrive."""
     measure = "kind: latency, rate: 2kpps, duration: 500ms"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {delay: 3ms}"))
-    record, packets = trial(done, tmp_path)
+    record, packets = trial(measure, "xdp, device: {delay: 3ms}")
     assert record.result.status is Status.OK, record.result.reason
     assert record.result.metrics["latency_min_ns"].value >= 3_000_000
     if not packets.load_trials[0].result.perturbations:
@@ -167,12 +155,11 @@ def test_a_device_that_delays_frames_is_measured(iolab: Iolab, tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, tmp_path: Path) -> None:
+def test_a_device_that_stands_still_shows_in_the_highest_latency(trial: Callable[..., Trial]) -> None:
     """20 ms in every 100: frames that come in it wait for its end, so the highest latency is its length."""
     measure = "kind: latency, rate: 2kpps, duration: 500ms"
     device = "xdp, device: {stall: {length: 20ms, every: 100ms}}"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, device))
-    record, packets = trial(done, tmp_path)
+    record, packets = trial(measure, device)
     assert record.result.status is Status.OK, record.result.reason
     assert record.result.metrics["latency_max_ns"].value > 19_000_000
     if not packets.load_trials[0].result.perturbations:
@@ -180,24 +167,23 @@ def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, t
 
 
 @pytest.mark.full
-def test_a_random_loss_is_within_its_99_percent_interval(iolab: Iolab, tmp_path: Path) -> None:
+def test_a_random_loss_is_within_its_99_percent_interval(trial: Callable[..., Trial]) -> None:
     """1 % of about 10 000 frames that reached the device."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {loss: 1%, seed: 7}"))
-    _, packets = trial(done, tmp_path)
+    _, packets = trial(measure, "xdp, device: {loss: 1%, seed: 7}")
     (sheet,) = packets.load_trials[0].balances
     ruled = sum(drop.frames for drop in sheet.drops if drop.reason == RULE)
     reached = sheet.forwarded_frames + ruled
     assert abs(ruled - 0.01 * reached) < 2.5758 * (reached * 0.01 * 0.99) ** 0.5
 
 
-def test_the_kernels_reasons_for_drops_are_in_the_samples(iolab: Iolab, tmp_path: Path) -> None:
+def test_the_kernels_reasons_for_drops_are_in_the_samples(measured: Measured) -> None:
     """A bridge that is offered far more than it forwards drops packets, and the kernel says why."""
     measure = "kind: latency, rate: 2Mpps, duration: 200ms"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure))
-    _, packets = trial(done, tmp_path)
+    folder = measured(experiment(measure))
+    ((_, packets),) = trials(folder)
     (load,) = packets.load_trials
-    facts = json.loads((tmp_path / done.stdout.splitlines()[-1] / "facts.json").read_text())
+    facts = json.loads((folder / "facts.json").read_text())
     if not facts["features"].get("trace:drop-reasons"):
         pytest.skip("this kernel does not tell why it drops packets")
     full = sum(drop.frames for sheet in load.balances for drop in sheet.drops
@@ -206,19 +192,12 @@ def test_the_kernels_reasons_for_drops_are_in_the_samples(iolab: Iolab, tmp_path
 
 
 @pytest.mark.parametrize("qdisc", ["tbf", "htb"])
-def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(
-    iolab: Iolab, tmp_path: Path, qdisc: str
-) -> None:
+def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(measured: Measured, qdisc: str) -> None:
     """20 000 frames/s of 60 bytes are let through of 60 000: its counters show it, wherever the others were lost."""
     measure = "kind: latency, rate: 60kpps, duration: 500ms, frame_size: 64"
-    path = experiment(tmp_path / "x.yaml", measure)
     shape = f"shape: {{at: dut.eth1, qdisc: {qdisc}, rate: 9600kbit}}"
-    path.write_text(
-        path.read_text().replace("ends: [tester.p1, dut.eth1]", f"ends: [tester.p1, dut.eth1], {shape}")
-    )
-    done = iolab("run", path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    _, packets = trial(done, tmp_path)
+    east = "ends: [tester.p1, dut.eth1]"
+    ((_, packets),) = trials(measured(experiment(measure).replace(east, f"{east}, {shape}")))
     (load,) = packets.load_trials
     assert (load.verdict.limit, load.verdict.place) == (Limit.SHAPER, AtPort(port="dut.eth1")), (
         load.verdict.seen
@@ -226,29 +205,16 @@ def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(
     assert load.shapers[0].rates_bps == (9_600_000,)
 
 
-def test_an_ordinary_user_sends_and_receives_frames_too(unchanged_host: None) -> None:
+def test_an_ordinary_user_sends_and_receives_frames_too(measured_by_user: Measured) -> None:
     """By AF_PACKET where a program may not be loaded, and the report says so; every frame is accounted for."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
-        home = Path(folder)
-        experiment(home / "x.yaml", "kind: latency, rate: 2kpps, duration: 500ms")
-        shutil.chown(home, NOBODY, NOBODY)
-        environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
-        environment |= {name: os.environ[name] for name in ("IOLAB_AGENT",) if name in os.environ}
-        user: list[str | Path] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
-            pytest.skip("an ordinary user cannot read this Python: .venv's lies in a closed folder")
-        argv = [*user, IOLAB, "run", "x.yaml"]
-        done = subprocess.run(
-            argv, cwd=home, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
-        )
-        assert done.returncode == 0, done.stderr
-        record, packets = trial(done, home)
-        assert record.result.status is Status.OK, record.result.reason
-        (received,) = [port for port in packets.ports if port.half == "receive"]
-        assert received.path.startswith("AF_PACKET")
-        assert received.fallbacks
-        (load,) = packets.load_trials
-        assert load.result.forwarded_frames > 900 or load.result.perturbations
+    folder = measured_by_user(experiment("kind: latency, rate: 2kpps, duration: 500ms"))
+    ((record, packets),) = trials(folder)
+    assert record.result.status is Status.OK, record.result.reason
+    (received,) = [port for port in packets.ports if port.half == "receive"]
+    assert received.path.startswith("AF_PACKET")
+    assert received.fallbacks
+    (load,) = packets.load_trials
+    assert load.result.forwarded_frames > 900 or load.result.perturbations
 
 
 @pytest.mark.full
@@ -266,7 +232,8 @@ def test_loads_that_cannot_be_are_refused_before_anything_is_made(
     iolab: Iolab, tmp_path: Path, measure: str, words: str
 ) -> None:
     """Exit code 2, what is allowed, no traceback; `unchanged_host` sees that nothing was made."""
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure))
+    (tmp_path / "x.yaml").write_text(experiment(measure))
+    done = iolab("run", "x.yaml")
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,18 +2,15 @@
 
 import re
 import shlex
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import trials
+from tests.netns.runs import Iolab, trials
 from tests.pages import CAPTURE, LED, ROOT, differs, experiment_of, experiments_on, name_of, shown_on
 
 from iolab.experiment import parse
 
 pytestmark = [pytest.mark.netns, pytest.mark.full]
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-experiment.md"
 ELSEWHERE = re.compile(r"kind: (vm|host)|kind: disk|kind: (forwarding|load-curve)|count: \d{4}")
 """What needs a guest, a disk or a whole computer, or searches for minutes: such files are checked, not run."""

@@ -1,14 +1,11 @@
 """One line instead of a file: every kind gives its table, and a run folder with the file that it stands for."""
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import trials
+from tests.netns.runs import Iolab, trials
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LINES = {
     "tcp": ("--mtu", "1500,9000", "--duration", "1s"),
     "udp": ("--rate", "10Mbit", "--duration", "1s"),

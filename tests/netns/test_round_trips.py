@@ -1,15 +1,12 @@
 """Round trips between real namespaces: a known path is measured back, and what is not there is named."""
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.netns.runs import trials, value
+from tests.netns.runs import Iolab, trials, value
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 LAB = """
 title: Round trips
 lab:

@@ -1,14 +1,12 @@
 """Files, changes and services on machines: made, read back, changed as levels, and gone afterwards."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import processes_with, trials
+from tests.netns.runs import Iolab, processes_with, trials
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 WEB = """
 lab:
   machines:

@@ -2,18 +2,15 @@
 
 import json
 import struct
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import answers, packets_of
+from tests.netns.runs import Iolab, answers, packets_of
 
 from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 WAY = "from: tester.p0, to: tester.p1"
 ROUTER = """

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import storage_state, until
+from tests.netns.runs import needs_devices, storage_state, until
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.measures import DiskMeasure
@@ -35,7 +35,7 @@ from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
 from iolab.units import NS_PER_S
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, needs_devices("/dev/fuse", "/dev/loop-control")]
 LAB = """
 title: Storage that vanishes
 lab:
@@ -48,13 +48,6 @@ measure:
 """
 SHORT = Patience(look_ms=100, ask_ns=NS_PER_S // 2, ask_ms=500, still_ns=NS_PER_S)
 """What takes 20 s takes one; the rest is as in a run."""
-
-
-@pytest.fixture(autouse=True)
-def _needs() -> None:
-    for device in ("/dev/fuse", "/dev/loop-control"):
-        if not Path(device).exists():
-            pytest.skip(f"needs {device}, which a container may not be given")
 
 
 def processes_of(name: str, word: str) -> list[int]:

@@ -1,13 +1,12 @@
 """`iolab verify-shaper` on a kernel: a shaper that keeps its word passes, and one that does not fails, with advice."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import Iolab
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 EXPERIMENT = """
 title: A shaper

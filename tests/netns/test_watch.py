@@ -1,10 +1,7 @@
 """The wire monitor on a kernel: exact bytes of streams, with super-frames and without, behind a shaper, by flow."""
 
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
+from tests.netns.runs import Measured
 
 from iolab.results.dimensions import Dimensions
 from iolab.results.series import Over, Series
@@ -13,7 +10,6 @@ from iolab.store.read import load_run
 from iolab.store.series import read_series
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 EXPERIMENT = """
 title: A watch
@@ -39,13 +35,9 @@ THERE = "left.eth0->right.eth0"
 DISAGREES = "watch-disagrees"
 
 
-def test_windows_hold_every_byte_behind_the_shaper(iolab: Iolab, tmp_path: Path) -> None:
+def test_windows_hold_every_byte_behind_the_shaper(measured: Measured) -> None:
     """Windows hold every byte that left the shaper, with super-frames and without."""
-    path = tmp_path / "watch.yaml"
-    path.write_text(EXPERIMENT)
-    done = iolab("run", path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    folder = tmp_path / done.stdout.splitlines()[-1]
+    folder = measured(EXPERIMENT)
     trials = load_run(folder).trials
     assert len(trials) == 2
     for record in trials:

@@ -1,17 +1,13 @@
 """A link with `wire:` on a kernel: what it does to packets, its change while it runs, and what is left of it."""
 
-import os
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S
+from tests.netns.runs import Iolab, Measured
 
 from iolab.agent.watch import close_watch, start_watch, stop_watch
 from iolab.analysis.shaper_check import HELD_UP
@@ -25,9 +21,7 @@ from iolab.run.lab.standing_lab import StandingLab
 from iolab.store.read import load_run, read_packets
 
 pytestmark = pytest.mark.netns
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
-NOBODY = 65534
 EXPERIMENT = """
 title: A wire
 lab:
@@ -45,13 +39,9 @@ factors:
 """
 
 
-def test_a_wire_loses_what_it_says_and_is_changed_while_it_runs(iolab: Iolab, tmp_path: Path) -> None:
+def test_a_wire_loses_what_it_says_and_is_changed_while_it_runs(measured: Measured) -> None:
     """A quarter of the datagrams is lost, or none; the taps are made once."""
-    path = tmp_path / "wire.yaml"
-    path.write_text(EXPERIMENT)
-    done = iolab("run", path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    folder = tmp_path / done.stdout.splitlines()[-1]
+    folder = measured(EXPERIMENT)
     lost: dict[str, float] = {}
     for record in load_run(folder).trials:
         assert record.result.status is Status.OK, record.result.reason
@@ -82,13 +72,9 @@ factors:
 
 
 @pytest.mark.parametrize("offload", ["{}", "{tso: off}"], ids=["taps", "veth pairs"])
-def test_a_wire_is_a_hop_of_the_balance_sheet(iolab: Iolab, tmp_path: Path, offload: str) -> None:
+def test_a_wire_is_a_hop_of_the_balance_sheet(measured: Measured, offload: str) -> None:
     """Every frame that did not arrive is named with what the wire did to it, and the delay is that of the wire."""
-    path = tmp_path / "frames.yaml"
-    path.write_text(FORWARDING.replace("eth0], wire", f"eth0], offload: {offload}, wire"))
-    done = iolab("run", path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    folder = tmp_path / done.stdout.splitlines()[-1]
+    folder = measured(FORWARDING.replace("eth0], wire", f"eth0], offload: {offload}, wire"))
     seen: dict[str, LoadRecord] = {}
     for record in load_run(folder).trials:
         assert record.result.status is Status.OK, record.result.reason
@@ -122,16 +108,12 @@ measure:
 
 
 @pytest.mark.full
-def test_a_known_path_is_measured_back(iolab: Iolab, tmp_path: Path) -> None:
+def test_a_known_path_is_measured_back(measured: Measured) -> None:
     """What the wire was asked for is what iperf3 and iolab's own frames see: loss, rate and delay.
 
     A rate or delay that is off is one that the trial marks: the host was held up.
     """
-    path = tmp_path / "known.yaml"
-    path.write_text(KNOWN)
-    done = iolab("run", path)
-    assert done.returncode == 0, done.stderr + done.stdout
-    folder = tmp_path / done.stdout.splitlines()[-1]
+    folder = measured(KNOWN)
     found: dict[tuple[str, str], float] = {}
     held_up = set()
     for record in load_run(folder).trials:
@@ -232,28 +214,15 @@ def test_a_wire_that_ends_by_itself_fails_its_trial_and_is_made_again(iolab: Iol
     assert second.result.status is Status.OK, second.result.reason
 
 
-def test_an_ordinary_user_has_wires_too(unchanged_host: None) -> None:
+def test_an_ordinary_user_has_wires_too(measured_by_user: Measured) -> None:
     """Taps need no root in namespaces of one's own: a quarter of the datagrams is lost there as well."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
-        home = Path(folder)
-        (home / "wire.yaml").write_text(EXPERIMENT.replace("eth0], wire", "eth0], offload: {tso: off}, wire"))
-        shutil.chown(home, NOBODY, NOBODY)
-        environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
-        user: list[str | Path] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
-            pytest.skip("an ordinary user cannot read this Python: .venv's lies in a closed folder")
-        if subprocess.run([*user, "test", "-w", "/dev/net/tun"]).returncode:
-            pytest.skip("an ordinary user may not open the device of taps on this computer")
-        argv = [*user, IOLAB, "run", "wire.yaml"]
-        done = subprocess.run(
-            argv, cwd=home, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
-        )
-        assert done.returncode == 0, done.stderr + done.stdout
-        lost = {}
-        for record in load_run(home / done.stdout.splitlines()[-1]).trials:
-            assert record.result.status is Status.OK, record.result.reason
-            said = {one.code for one in record.result.warnings}
-            assert {"wire-by-taps", "wire-unstamped"} <= said
-            found = {metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole}
-            lost[str(record.cell["links.west.wire"])] = found["loss_ratio"]
-        assert lost == {"whole": 0, "losing": pytest.approx(0.25, abs=0.01)}
+    text = EXPERIMENT.replace("eth0], wire", "eth0], offload: {tso: off}, wire")
+    folder = measured_by_user(text, writes="/dev/net/tun")
+    lost = {}
+    for record in load_run(folder).trials:
+        assert record.result.status is Status.OK, record.result.reason
+        said = {one.code for one in record.result.warnings}
+        assert {"wire-by-taps", "wire-unstamped"} <= said
+        found = {metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole}
+        lost[str(record.cell["links.west.wire"])] = found["loss_ratio"]
+    assert lost == {"whole": 0, "losing": pytest.approx(0.25, abs=0.01)}

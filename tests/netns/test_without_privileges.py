@@ -1,16 +1,14 @@
 """What root can do without CAP_NET_ADMIN and CAP_SYS_ADMIN, as in a container that was started without privileges."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S, trials
+from tests.netns.runs import PATIENCE_S, Iolab, trials
 
 pytestmark = pytest.mark.netns
 LABS = Path(__file__).parents[2] / "labs"
-Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
