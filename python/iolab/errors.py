@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from iolab.locale import ENGLISH, Phrase, Text, say
+
 
 class ExitCode(IntEnum):
     """What the process tells its caller."""
@@ -32,24 +34,36 @@ class Problem:
 
     where: str
     """Place as file:line, or the option's name."""
-    doing: str
+    doing: Text
     """What was being read or decided."""
-    seen: str
+    seen: Text
     """The offending value."""
-    allowed: str
+    allowed: Text
     """What would have been accepted."""
-    advice: str = ""
+    advice: Text = ""
     """What to do next; the nearest valid word where there is one."""
 
+    def say(self, language: str = ENGLISH) -> str:
+        """Return the problem as one line in a language."""
+        problem = Phrase(
+            "errors.problem", where=self.where, doing=self.doing, seen=self.seen, allowed=self.allowed
+        )
+        if self.advice:
+            problem = Phrase("errors.with-advice", problem=problem, advice=self.advice)
+        return problem.say(language)
+
     def __str__(self) -> str:
-        text = f"{self.where}: {self.doing}: saw {self.seen}; allowed: {self.allowed}"
-        return f"{text}; {self.advice}" if self.advice else text
+        return self.say()
 
 
 class IolabError(Exception):
     """Everything that iolab reports on purpose."""
 
     exit_code: ExitCode = ExitCode.HOST_CANNOT
+
+    def say(self, language: str = ENGLISH) -> str:
+        """Return what went wrong in a language."""
+        return say(self.args[0], language) if self.args else ""
 
 
 class InputError(IolabError):
@@ -59,7 +73,14 @@ class InputError(IolabError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        super().__init__(*self.problems)
+
+    def say(self, language: str = ENGLISH) -> str:
+        """Return the problems in a language, one a line."""
+        return "\n".join(problem.say(language) for problem in self.problems)
+
+    def __str__(self) -> str:
+        return self.say()
 
 
 class UnsupportedError(IolabError):

@@ -7,6 +7,8 @@ decimal (k = 1000 bit/s), durations always carry a unit. Formatting rounds to a 
 import re
 from decimal import Context, Decimal
 
+from iolab.locale import ENGLISH, Phrase, Text, say
+
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 ETHERNET_HEADER_BYTES = 14
@@ -39,28 +41,31 @@ _FRAME_RATES = {
     "%": (1, "%"),
 }  # fmt: skip
 
-BYTES_ALLOWED = "a whole number of bytes, or with K, M, G, T (binary: 128K is 131072 bytes)"
-BITS_PER_SECOND_ALLOWED = "bit/s, plain or with kbit, Mbit, Gbit, Tbit (decimal: 1Gbit is 1000000000 bit/s)"
-NANOSECONDS_ALLOWED = "a duration with its unit: ns, us, ms, s, min, h (12us, 10s)"
-RATIO_ALLOWED = "a ratio from 0 to 1: percent (0.01%, 70%), or up to 0.5 without a unit (0.0001)"
+BYTES_ALLOWED = Phrase("units.whole-number-of-bytes")
+BITS_PER_SECOND_ALLOWED = Phrase("units.bit-plain-or-with-kbit-mbit")
+NANOSECONDS_ALLOWED = Phrase("units.duration-with-unit-ns-us-ms")
+RATIO_ALLOWED = Phrase("units.ratio-from-0-to-1-percent")
 MOST_BARE_RATIO = Decimal("0.5")
 """Without a unit no more is read: "1" is 100 % to some and 1 % to those who know netem."""
-SHARE_ALLOWED = "a share from 0 to 2 (0.5, 1.2), or percent (50%, 120%)"
-FRAME_RATE_ALLOWED = (
-    "frames/s with pps, kpps, Mpps (100kpps); bit/s of frames with kbit, Mbit, Gbit; or percent of line_rate"
-)
+SHARE_ALLOWED = Phrase("units.share-from-0-to-2-0")
+FRAME_RATE_ALLOWED = Phrase("units.frames-with-pps-kpps-mpps-100kpps")
 
 
 class UnitError(ValueError):
     """A quantity that cannot be read; says what is allowed and, where it can be guessed, what was meant."""
 
-    def __init__(self, seen: object, allowed: str, advice: str = "") -> None:
+    def __init__(self, seen: object, allowed: Text, advice: Text = "") -> None:
         self.allowed = allowed
         """What would have been accepted."""
         self.advice = advice
         """What to write instead; may be empty."""
-        text = str(seen)[:60] if isinstance(seen, str | int | float) else type(seen).__name__
-        super().__init__(f"saw {text!r}; allowed: {allowed}" + (f"; {advice}" if advice else ""))
+        text = str(seen)[:60] if isinstance(seen, str | int | float | Phrase) else type(seen).__name__
+        problem = Phrase("units.unreadable", seen=repr(text), allowed=allowed)
+        super().__init__(Phrase("errors.with-advice", problem=problem, advice=advice) if advice else problem)
+
+    def say(self, language: str = ENGLISH) -> str:
+        """Return what is wrong in a language."""
+        return say(self.args[0], language)
 
 
 def parse_bytes(value: object) -> int:
@@ -94,7 +99,11 @@ def parse_nanoseconds(value: object, meant: tuple[str, ...] = ("s",)) -> int:
             else {"sec": "s", "m": "min", "hour": "h"}.get(unit, "")
         )
         likely = (guess,) if guess else () if unit else meant
-        advice = f"did you mean {' or '.join(_plain(number) + one for one in likely)}?" if likely else ""
+        advice = (
+            Phrase("units.did-you-mean-any", words=" or ".join(_plain(number) + one for one in likely))
+            if likely
+            else ""
+        )
         raise UnitError(value, NANOSECONDS_ALLOWED, advice)
     return _whole(value, _EXACT.multiply(number, _NANOSECONDS[unit]), NANOSECONDS_ALLOWED)
 
@@ -106,7 +115,7 @@ def parse_ratio(value: object) -> float:
         spellings = [f"{_plain(number)}%"]
         if number <= 1:
             spellings.append(f"{_plain(_percent(number))}%")
-        advice = f"did you mean {' or '.join(spellings)}?" if number <= 100 else ""
+        advice = Phrase("units.did-you-mean-any", words=" or ".join(spellings)) if number <= 100 else ""
         raise UnitError(value, RATIO_ALLOWED, advice)
     return float(number / 100 if unit else number)
 
@@ -139,7 +148,7 @@ def parse_share(value: object) -> float:
     number, unit = _split(value, SHARE_ALLOWED)
     share = number / 100 if unit else number
     if unit not in ("", "%") or share > 2:
-        advice = f"did you mean {_plain(number)}%?" if not unit and number <= 200 else ""
+        advice = Phrase("units.did-you-mean", plain=_plain(number)) if not unit and number <= 200 else ""
         raise UnitError(value, SHARE_ALLOWED, advice)
     return float(share)
 
@@ -149,12 +158,12 @@ def parse_frame_rate(value: object) -> str:
     number, unit = _split(value, FRAME_RATE_ALLOWED)
     unit = unit.lower() if unit.lower() in _BITS_PER_SECOND else unit
     if not number or unit not in _FRAME_RATES:
-        advice = f"did you mean {_plain(number)}pps?" if not unit else ""
+        advice = Phrase("units.did-you-mean-pps", plain=_plain(number)) if not unit else ""
         raise UnitError(value, FRAME_RATE_ALLOWED, advice)
     factor, plain = _FRAME_RATES[unit]
     amount = _EXACT.multiply(number, factor)
     if amount > LARGEST:
-        raise UnitError(value, FRAME_RATE_ALLOWED, f"at most {LARGEST}")
+        raise UnitError(value, FRAME_RATE_ALLOWED, Phrase("units.at-most", most=LARGEST))
     return f"{_plain(amount.normalize() + 0)}{plain}"
 
 
@@ -237,12 +246,14 @@ def format_count(value: float, digits: int = 4) -> str:
     return _rounded(value, digits)
 
 
-def _split(value: object, allowed: str) -> tuple[Decimal, str]:
+def _split(value: object, allowed: Text) -> tuple[Decimal, str]:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise UnitError(value, allowed)
     if isinstance(value, int):
         if not 0 <= value <= LARGEST:  # before str(): Python refuses to print more than 4300 digits
-            raise UnitError("a number out of range", allowed, f"between 0 and {LARGEST}")
+            raise UnitError(
+                Phrase("units.number-out-of-range"), allowed, Phrase("units.from-zero-to", largest=LARGEST)
+            )
         return Decimal(value), ""
     if isinstance(value, float):
         if not 0 <= value <= LARGEST:
@@ -254,31 +265,29 @@ def _split(value: object, allowed: str) -> tuple[Decimal, str]:
     return Decimal(found["number"]), found["unit"]
 
 
-def _whole(value: object, amount: Decimal, allowed: str) -> int:
+def _whole(value: object, amount: Decimal, allowed: Text) -> int:
     whole = int(amount)
     if whole != amount:
-        raise UnitError(value, allowed, "this is no whole number of the smallest unit")
+        raise UnitError(value, allowed, Phrase("units.no-whole-number-of-smallest-unit"))
     if whole > LARGEST:
-        raise UnitError(value, allowed, f"at most {LARGEST}")
+        raise UnitError(value, allowed, Phrase("units.at-most", most=LARGEST))
     return whole
 
 
-def _bytes_advice(number: Decimal, unit: str) -> str:
+def _bytes_advice(number: Decimal, unit: str) -> Text:
     if unit.lower() in ("kb", "mb", "gb", "tb"):
-        return (
-            f"{unit} means 10^3 to some and 2^10 to others; write {_plain(number)}{unit[0].upper()} (binary)"
-        )
+        return Phrase("units.means-10-3", unit=unit, plain=_plain(number), upper=unit[0].upper())
     if "bit" in unit.lower():
-        return "this is a size, not a bit rate"
+        return Phrase("units.size-not-bit-rate")
     return ""
 
 
-def _rate_advice(number: Decimal, unit: str) -> str:
+def _rate_advice(number: Decimal, unit: str) -> Text:
     letter = unit[:1] if unit[:1].lower() in ("k", "m", "g", "t") else ""
     if not (letter or unit.lower() in ("b", "bps", "b/s")):
         return ""
     letter = "k" if letter in ("k", "K") else letter.upper()
-    return f"did you mean {_plain(number)}{letter}bit?"
+    return Phrase("units.did-you-mean-bit", plain=_plain(number), letter=letter)
 
 
 def _written(value: int, table: dict[str, int]) -> str:

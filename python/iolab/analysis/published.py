@@ -13,7 +13,7 @@ from iolab.analysis.types import Analysis
 from iolab.analysis.unlike import OTHER_METHOD
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
-from iolab.experiment.factors.factors import STATISTICS
+from iolab.experiment.factors.summaries import STATISTICS
 from iolab.plan.types import Plan
 from iolab.results.dimensions import Quantity
 from iolab.results.metric import Method

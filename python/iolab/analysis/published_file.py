@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from iolab.aliases import Sort, aliases, give_notice
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic
-from iolab.experiment.factors.factors import STATISTICS
+from iolab.experiment.factors.summaries import STATISTICS
 from iolab.results.dimensions import Dimensions, Quantity
 from iolab.results.dimensions import names as dimension_names
 

@@ -82,7 +82,11 @@ def _checked_json(correct: Sequence[Experiment], wrong: Sequence[InputError]) ->
             }
             for one in correct
         ],
-        "problems": [asdict(problem) for error in wrong for problem in error.problems],
+        "problems": [
+            {key: str(value) for key, value in asdict(problem).items()}
+            for error in wrong
+            for problem in error.problems
+        ],
     }
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Experiment, Factor, Site
-from iolab.experiment.factors.factors import check_size, possible_paths, read_factors, read_summaries
+from iolab.experiment.factors.factors import check_size, possible_paths, read_factors
 from iolab.experiment.factors.paths import GROUPS, NoSuchItem, survey
 from iolab.experiment.factors.product import SelectorReader, any_cell, sample
 from iolab.experiment.factors.resolve import resolver_of
+from iolab.experiment.factors.summaries import read_summaries
 from iolab.experiment.placement import placed
 from iolab.experiment.reading.attached import attach, expand
 from iolab.experiment.reading.document import MOST_BYTES, Table, line_of, read
@@ -22,6 +23,7 @@ from iolab.experiment.reading.problems import Problems, did_you_mean, listed, na
 from iolab.experiment.reading.sections import check, tables
 from iolab.experiment.references.references import check_plain_names, check_references
 from iolab.experiment.site import KEYS, read_site, written_site
+from iolab.locale import Phrase, Text
 
 TOP = (
     "title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick", "summarise", "site",
@@ -47,18 +49,30 @@ def load(path: Path, on: Path | None = None) -> Experiment:
     Raises:
         InputError: one cannot be read or something in it is wrong; it has every problem.
     """
-    data = _bytes(path, "the experiment file")
-    return _parsed(data, str(path), None if on is None else _site_of(_bytes(on, "the site"), str(on)))
+    data = _bytes(path, Phrase("check.the-experiment-file"))
+    return _parsed(
+        data, str(path), None if on is None else _site_of(_bytes(on, Phrase("check.the-site")), str(on))
+    )
 
 
-def _bytes(path: Path, what: str) -> bytes:
+def _bytes(path: Path, what: Text) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         seen = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        advice = "check the name and its permissions"
-        raise InputError([Problem(str(path), f"opening {what}", seen, "a readable file", advice)]) from error
+        advice = Phrase("check.check-name-and-permissions")
+        raise InputError(
+            [
+                Problem(
+                    str(path),
+                    Phrase("check.opening-what", what=what),
+                    seen,
+                    Phrase("check.readable-file"),
+                    advice,
+                )
+            ]
+        ) from error
 
 
 def _site_of(data: bytes, source: str) -> Site:
@@ -104,8 +118,14 @@ def _own_site(document: Table, given: Site | None, problems: Problems) -> Site |
         return None
     line = document.lines["site"]
     if given is not None:
-        seen = f"a site of its own, and {given.source}"
-        problems.add(line, "choosing the site", seen, "one of them", "take the key `site` out of the file")
+        seen = Phrase("check.site-of-own", source=given.source)
+        problems.add(
+            line,
+            Phrase("check.choosing-site"),
+            seen,
+            Phrase("check.one-of-them"),
+            Phrase("check.take-key-site-out-of-file"),
+        )
     return read_site(document["site"], line, problems)
 
 
@@ -137,11 +157,13 @@ def _text_on(experiment: Experiment, site: Site) -> str:
     document = read(text.encode(), problems)
     if document is None or "site" not in document:
         seen, allowed = (
-            f"a file in which no key can follow the last line, and the site {site.source}",
-            "block style",
+            Phrase("check.file-in-no-key-can-follow", source=site.source),
+            Phrase("check.block-style"),
         )
-        advice = "write its first level one key a line, without braces or an end mark"
-        raise InputError([Problem(f"{experiment.source}:1", "storing the site", seen, allowed, advice)])
+        advice = Phrase("check.write-first-level-one-key-line")
+        raise InputError(
+            [Problem(f"{experiment.source}:1", Phrase("check.storing-site"), seen, allowed, advice)]
+        )
     return text
 
 
@@ -203,9 +225,13 @@ def _check_keys(document: Table, problems: Problems) -> None:
         if key not in TOP:
             near = instead("top", key) or did_you_mean(key, TOP)
             if not near and key in GROUPS:
-                near = f"'{key}' belongs under 'lab'"
+                near = Phrase("check.belongs-under-lab", key=key)
             problems.add(
-                document.lines[key], "reading the file", f"the key '{key}'", f"the keys {listed(TOP)}", near
+                document.lines[key],
+                Phrase("check.reading-file"),
+                Phrase("check.the-key", key=key),
+                Phrase("check.the-keys", keys=listed(TOP)),
+                near,
             )
 
 
@@ -216,19 +242,28 @@ def _tree(document: Table, problems: Problems) -> dict[str, Any]:
         if key not in GROUPS:
             near = did_you_mean(key, GROUPS)
             problems.add(
-                lab.lines[key], "reading lab", f"the key '{key}'", f"the keys {listed(GROUPS)}", near
+                lab.lines[key],
+                Phrase("check.reading-lab"),
+                Phrase("check.the-key", key=key),
+                Phrase("check.the-keys", keys=listed(GROUPS)),
+                near,
             )
     groups = {group: _table(lab, group, f"lab.{group}", problems) for group in GROUPS if group in lab}
     if lab and "machines" not in lab:
-        problems.add(lab.line, "reading lab", "no machines", "machines: {NAME: {kind: ...}, ...}")
+        problems.add(
+            lab.line,
+            Phrase("check.reading-lab"),
+            Phrase("check.no-machines"),
+            Phrase("check.machines-name-kind"),
+        )
     measure = _table(document, "measure", "measure", problems)
     for group, content in {**groups, "measure": measure}.items():
         _check_names(group, content, problems)
     for name in measure:
         for group, content in groups.items():
             if name in content:
-                allowed = f"a name that none of the {group} has"
-                problems.add(measure.lines[name], f"reading measure.{name}", name, allowed)
+                allowed = Phrase("check.name-none", group=group)
+                problems.add(measure.lines[name], Phrase("check.reading-measure", name=name), name, allowed)
     held = Table(groups, line=lab.line)
     held.lines = dict(lab.lines)
     return {"lab": held, "measure": measure}
@@ -241,9 +276,20 @@ def _table(holder: Table, key: str, place: str, problems: Problems) -> Table:
     if key in ("links", "volumes") and not value and not isinstance(value, str | list | bool):
         return Table()
     if key in holder:
-        problems.add(line_of(holder, key), f"reading {place}", value or "nothing", "a mapping of names")
+        problems.add(
+            line_of(holder, key),
+            Phrase("check.reading", place=place),
+            value or Phrase("check.nothing"),
+            Phrase("check.mapping-of-names"),
+        )
     elif not any(did_you_mean(word, [key]) for word in holder if word not in TOP):
-        problems.add(holder.line, "reading the file", f"no {key}", f"the key {key}", f"add {key}:")
+        problems.add(
+            holder.line,
+            Phrase("check.reading-file"),
+            Phrase("check.no-key", key=key),
+            Phrase("check.key-wanted", key=key),
+            Phrase("check.add-key", key=key),
+        )
     return Table()
 
 
@@ -252,7 +298,7 @@ def _check_names(group: str, content: Table, problems: Problems) -> None:
     for name in content:
         wrong = name_problem(name, short=group in ("machines", "links"))
         if wrong:
-            problems.add(content.lines[name], f"reading {place}, a name", name, wrong)
+            problems.add(content.lines[name], Phrase("check.reading-a-name", place=place), name, wrong)
 
 
 def _title(document: Table, problems: Problems) -> str:
@@ -262,7 +308,10 @@ def _title(document: Table, problems: Problems) -> str:
     if isinstance(value, str) and 0 < len(value.strip()) <= 200 and value.strip().isprintable():
         return value.strip()
     problems.add(
-        line_of(document, "title"), "reading title", value, "one line of at most 200 printable characters"
+        line_of(document, "title"),
+        Phrase("check.reading-title"),
+        value,
+        Phrase("check.one-line-of-at-most-200"),
     )
     return ""
 
@@ -271,7 +320,12 @@ def _number(document: Table, key: str, default: int, low: int, high: int, proble
     value = document.get(key, default)
     if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
         return value
-    problems.add(line_of(document, key), f"reading {key}", value, f"a whole number from {low} to {high}")
+    problems.add(
+        line_of(document, key),
+        Phrase("check.reading", place=key),
+        value,
+        Phrase("check.whole-number-from-to", low=low, high=high),
+    )
     return default
 
 
@@ -294,7 +348,10 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
                 variant = resolver.variant(section, cell)
             except NoSuchItem as error:
                 problems.add(
-                    error.line, f"resolving {section.place}", f"item {error.word}", "an item of the list"
+                    error.line,
+                    Phrase("check.resolving", place=section.place),
+                    Phrase("check.item", word=error.word),
+                    Phrase("check.item-of-list"),
                 )
                 continue
             if variant.data is not None:
@@ -306,13 +363,16 @@ def _check_left(experiment: Experiment, document: Table, problems: Problems) -> 
     """Note it when no cell is left, or none that has the baseline's levels."""
     if not any_cell(experiment, {}):
         problems.add(
-            line_of(document, "only"), "applying only and except", "no cell is left", "at least one cell"
+            line_of(document, "only"),
+            Phrase("check.applying-only-and-except"),
+            Phrase("check.no-cell-left"),
+            Phrase("check.at-least-one-cell"),
         )
     elif not any_cell(experiment, {name: (label,) for name, label in experiment.baseline.items()}):
         problems.add(
             line_of(document, "baseline"),
-            "applying the baseline",
+            Phrase("check.applying-baseline"),
             experiment.baseline,
-            "levels that some cell has together",
-            "only, except or a sub-factor's place exclude it",
+            Phrase("check.levels-some-cell-has-together"),
+            Phrase("check.only-except-or-sub-factor-place"),
         )

@@ -16,6 +16,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.model.machines import DESTINATION
 from iolab.experiment.reading.problems import name_problem
 from iolab.frozen import frozen
+from iolab.locale import Phrase
 
 Include = Callable[[str], Iterable[str]]
 """A pattern of an Include line to the texts of the files it stands for."""
@@ -181,8 +182,10 @@ def _read_ini(text: str, where: str) -> _Groups:
         try:
             words = shlex.split(body, comments=True)
         except ValueError as error:
-            allowed = "`name key=value ...`, [group], [group:vars] or [group:children]"
-            raise InputError([Problem(f"{where}:{number}", "reading an inventory", body, allowed)]) from error
+            allowed = Phrase("check.name-key-value-group-group-vars")
+            raise InputError(
+                [Problem(f"{where}:{number}", Phrase("check.reading-inventory"), body, allowed)]
+            ) from error
         if kind == "vars":
             key, _, value = body.partition("=")
             groups.variables.setdefault(section, {})[key.strip()] = value.strip().strip("'\"")
@@ -196,14 +199,16 @@ def _read_ini(text: str, where: str) -> _Groups:
 
 
 def _read_yaml(text: str, where: str) -> _Groups:
-    allowed = "groups with hosts, vars and children, as Ansible reads them"
+    allowed = Phrase("check.groups-with-hosts-vars-and-children")
     try:
         document: Any = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
-        seen = str(getattr(error, "problem", "")) or "no YAML"
-        raise InputError([Problem(where, "reading an inventory", seen, allowed)]) from error
+        seen = str(getattr(error, "problem", "")) or Phrase("check.no-yaml")
+        raise InputError([Problem(where, Phrase("check.reading-inventory"), seen, allowed)]) from error
     if not isinstance(document, dict):
-        raise InputError([Problem(where, "reading an inventory", type(document).__name__, allowed)])
+        raise InputError(
+            [Problem(where, Phrase("check.reading-inventory"), type(document).__name__, allowed)]
+        )
     groups = _Groups()
     for name, body in document.items():
         _read_group(groups, str(name), body)

@@ -10,6 +10,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.model.links import Link
 from iolab.experiment.reading.problems import is_port, name_problem
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.registry.registry import measure_kinds
 from iolab.registry.rows import AnyMeasureKind, ShortForm
 
@@ -19,7 +20,7 @@ DEVICE = "dut"
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.%+/-")
 """Of these a scalar of YAML is written without quotes; colons are not among them."""
 
-DOING = "reading one line as an experiment"
+DOING = Phrase("check.reading-one-line-as-experiment")
 
 Node = dict[str, Any]
 """A mapping of the file: to texts as YAML has them, or to further mappings."""
@@ -88,9 +89,9 @@ def _between(line: OneLine) -> tuple[Node, Node]:
     first, second = line.ends
     for end in line.ends:
         if allowed := name_problem(end, short=False):
-            raise _wrong("ends", end, f"{allowed}; or user@host:interface")
+            raise _wrong("ends", end, Phrase("check.allowed-or-user-host-interface", allowed=allowed))
     if first == second:
-        raise _wrong("ends", f"{first} twice", "two names")
+        raise _wrong("ends", Phrase("check.twice", name=first), Phrase("check.two-names"))
     machines: Node = {end: {"kind": "netns"} for end in line.ends}
     if not short_forms()[line.word][1].device:
         return machines, {"lan": {"ends": f"[{first}.eth0, {second}.eth0]"}}
@@ -102,15 +103,17 @@ def _between(line: OneLine) -> tuple[Node, Node]:
 def _cable(line: OneLine, both: bool) -> tuple[Node, Node]:
     """Return two hosts and the cable between them."""
     if not both:
-        raise _wrong("ends", " and ".join(line.ends), "two names, or two of user@host:interface")
+        raise _wrong("ends", " and ".join(line.ends), Phrase("check.two-names-or-two-of-user"))
     if short_forms()[line.word][1].device:
-        advice = "write a file: docs/how-to/use-other-hosts.md"
-        raise _wrong("ends", " and ".join(line.ends), f"two names for {line.word}", advice)
+        advice = Phrase("check.write-file-docs-how-to-use")
+        raise _wrong(
+            "ends", " and ".join(line.ends), Phrase("check.two-names-for-word", word=line.word), advice
+        )
     machines: Node = {}
     for name, end in zip(("one", "other"), line.ends, strict=True):
         address, _, interface = end.rpartition(":")
         if not address or not is_port(interface):
-            raise _wrong("ends", end, "user@host:interface, as root@alpha:eth1")
+            raise _wrong("ends", end, Phrase("check.user-host-interface-as-root-alpha"))
         machines[name] = {"kind": "host", "ssh": _scalar(address)}
     return machines, {"lan": {"cable": "true", "ends": f"[{', '.join(_ports(line))}]"}}
 
@@ -130,11 +133,11 @@ def _aim(line: OneLine) -> Node:
     form = short_forms()[line.word][1]
     if form.program:
         if not line.program:
-            raise _wrong("program", "none", f"a program in quotes after the ends: 'ping -c 3 {{{second}}}'")
+            raise _wrong("program", "none", Phrase("check.program-in-quotes-after-ends-ping", second=second))
         words = ", ".join(json.dumps(word, ensure_ascii=False) for word in _words(line.program))
         return {"on": first, "run": f"[{words}]"}
     if line.program:
-        raise _wrong("program", line.program, "no program: this measure has its own")
+        raise _wrong("program", line.program, Phrase("check.no-program-measure-has-own"))
     return dict(zip(("from", "to"), ports if form.device else (first, second), strict=True))
 
 
@@ -142,7 +145,9 @@ def _words(program: str) -> list[str]:
     try:
         return shlex.split(program)
     except ValueError as error:
-        raise _wrong("program", program, "words as a shell takes them apart", str(error)) from None
+        raise _wrong(
+            "program", program, Phrase("check.words-as-shell-takes-them-apart"), str(error)
+        ) from None
 
 
 def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
@@ -157,7 +162,9 @@ def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
         return ["links", "lan", *key.split(".")]
     known = sorted(set(own) - {"kind", "from", "to"})
     others = ["forward"] if device else sorted(set(Link.model_fields) - {"ends", "cable"})
-    raise _wrong(f"--{key}", key, f"of the measure {', '.join(known)}; of the lab {', '.join(others)}")
+    raise _wrong(
+        f"--{key}", key, Phrase("check.measure-of-lab", known=", ".join(known), others=", ".join(others))
+    )
 
 
 def _put(node: Node, path: Sequence[str], value: str) -> None:
@@ -166,7 +173,11 @@ def _put(node: Node, path: Sequence[str], value: str) -> None:
     for name in way:
         inner = node.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise _wrong(f"--{'.'.join(path)}", f"{name} with a value", f"{name} or keys below it, not both")
+            raise _wrong(
+                f"--{'.'.join(path)}",
+                Phrase("check.with-value", name=name),
+                Phrase("check.or-keys-below-not-both", name=name),
+            )
         node = inner
     node[last] = value
 
@@ -202,7 +213,7 @@ def _flow(node: Node | str) -> str:
     return f"{{{', '.join(f'{key}: {_flow(value)}' for key, value in node.items())}}}"
 
 
-def _wrong(where: str, seen: str, allowed: str, advice: str = "") -> InputError:
+def _wrong(where: str, seen: Text, allowed: Text, advice: Text = "") -> InputError:
     return InputError([Problem(where, DOING, seen, allowed, advice)])
 
 

@@ -15,6 +15,7 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.document import Items, Table
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.experiment.site import Split, split_links, values_of
+from iolab.locale import Phrase
 from iolab.messages.hosts import PortOn, computer
 from iolab.messages.unmet import SiteHasEnds, SiteHasPlace, SiteLacksCable, SiteSetsNothing, UnmetRequirement
 
@@ -78,20 +79,32 @@ def _check_names(experiment: Experiment, places: Places, site: Site, problems: P
         if name not in machines:
             near = did_you_mean(name, machines)
             problems.add(
-                site.line("on", name), f"placing {name}", name, f"a machine: {listed(machines)}", near
+                site.line("on", name),
+                Phrase("check.placing-name", name=name),
+                name,
+                Phrase("check.a-machine-of", machines=listed(machines)),
+                near,
             )
     for name in site.cables:
         if name not in links:
             near = did_you_mean(name, links)
-            problems.add(site.line("cables", name), f"placing {name}", name, f"a link: {listed(links)}", near)
+            problems.add(
+                site.line("cables", name),
+                Phrase("check.placing-name", name=name),
+                name,
+                Phrase("check.a-link-of", links=listed(links)),
+                near,
+            )
     taken = {*links, *places.names("volumes"), *places.names("measure")}
     for name in site.hosts:
-        line, doing = site.line("hosts", name), f"placing {name}"
+        line, doing = site.line("hosts", name), Phrase("check.placing-name", name=name)
         if name not in machines and name not in site.on.values():
-            allowed = f"a machine of the lab ({listed(machines)}), or a host that `on` names"
-            problems.add(line, doing, f"{name}, which nothing is on", allowed, did_you_mean(name, machines))
+            allowed = Phrase("check.machine-of-lab-or-host", machines=listed(machines))
+            problems.add(
+                line, doing, Phrase("check.nothing-is-on", name=name), allowed, did_you_mean(name, machines)
+            )
         if name in taken:
-            problems.add(line, doing, name, "a name that no link, volume or measure has")
+            problems.add(line, doing, name, Phrase("check.name-no-link-volume-or-measure"))
     _check_kinds(experiment, site, problems)
 
 
@@ -101,17 +114,23 @@ def _check_kinds(experiment: Experiment, site: Site, problems: Problems) -> None
         if not isinstance(data, Mapping):
             continue
         if name in site.hosts and data.get("forward") == "xdp":
-            advice = "make it run on the host: `on: {" + name + ": HOST}`"
+            advice = Phrase("check.make-run-on-host-on-host", name=name)
             problems.add(
                 site.line("hosts", name),
-                f"placing {name}",
+                Phrase("check.placing-name", name=name),
                 "forward: xdp",
-                "a machine that a host can be",
+                Phrase("check.machine-host-can"),
                 advice,
             )
         if name in site.on and data.get("kind") == "host":
-            seen, allowed = "a machine of kind host", "a namespace or a virtual machine"
-            problems.add(site.line("on", name), f"placing {name}", seen, allowed, "name it under `hosts`")
+            seen, allowed = Phrase("check.machine-of-kind-host"), Phrase("check.namespace-or-virtual-machine")
+            problems.add(
+                site.line("on", name),
+                Phrase("check.placing-name", name=name),
+                seen,
+                allowed,
+                Phrase("check.name-under-hosts"),
+            )
 
 
 class _Placing:

@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
-from iolab.experiment.factors.factors import SHOWN, STATISTICS
+from iolab.experiment.factors.summaries import SHOWN, STATISTICS
 from iolab.experiment.reading.grammar import (
     allowed,
     default,
@@ -249,7 +249,9 @@ def _value(info: FieldInfo) -> str:
     kinds = {get_origin(member) for member, _ in members(annotation)}
     named = [f"`{part.__name__}`" for part in models_in(annotation)]
     unit = quantity(annotation)
-    text = " or ".join(named) if named else unit.noun if unit else allowed(annotation).replace("|", "\\|")
+    text = (
+        " or ".join(named) if named else unit.noun if unit else str(allowed(annotation)).replace("|", "\\|")
+    )
     if named or unit:
         text = ("a list of " if tuple in kinds else "names with " if dict in kinds else "") + text
     return text

@@ -14,28 +14,37 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.document import Items, Table, line_of
 from iolab.experiment.reading.problems import Problems, compact, did_you_mean, is_port, listed, name_problem
 from iolab.frozen import frozen
+from iolab.locale import Phrase
 from iolab.units import UnitError
 
 KEYS = ("hosts", "on", "cables")
 
-END_ALLOWED = "HOST.INTERFACE, the host one of `hosts`"
+END_ALLOWED = Phrase("check.host-interface-host-one-of-hosts")
 
 
 def read_site(table: object, line: int, problems: Problems, within: str = "site") -> Site | None:
     """Return a site; None and problems noted where it is none. Whether it fits a lab is checked elsewhere."""
     before = len(problems)
-    doing = f"reading {within}"
+    doing = Phrase("check.reading", place=within)
     if not isinstance(table, Table):
-        problems.add(line, doing, table, f"a mapping with the keys {listed(KEYS)}")
+        problems.add(line, doing, table, Phrase("check.mapping-with-keys", keys=listed(KEYS)))
         return None
     for key in table:
         if key not in KEYS:
             near = did_you_mean(key, KEYS)
-            problems.add(table.lines[key], doing, f"the key '{key}'", f"the keys {listed(KEYS)}", near)
+            problems.add(
+                table.lines[key],
+                doing,
+                Phrase("check.the-key", key=key),
+                Phrase("check.the-keys", keys=listed(KEYS)),
+                near,
+            )
     parts = {key: _mapping(table, key, within, problems) for key in KEYS}
     hosts = {name: _place(parts["hosts"], name, within, problems) for name in parts["hosts"]}
     if not hosts and len(problems) == before:
-        problems.add(table.line or line, doing, "no hosts", "hosts: {NAME: user@name, ...}")
+        problems.add(
+            table.line or line, doing, Phrase("check.no-hosts"), Phrase("check.hosts-name-user-name")
+        )
     on = {name: _host(parts["on"], name, hosts, within, problems) for name in parts["on"]}
     cables = {name: _ends(parts["cables"], name, hosts, within, problems) for name in parts["cables"]}
     _check_ends(cables, parts["cables"], within, problems)
@@ -72,13 +81,18 @@ def _mapping(table: Table, key: str, within: str, problems: Problems) -> Table:
     if isinstance(value, Table):
         return value
     if value is not None:
-        problems.add(line_of(table, key), f"reading {within}.{key}", value, "a mapping of names")
+        problems.add(
+            line_of(table, key),
+            Phrase("check.reading-part", place=within, part=key),
+            value,
+            Phrase("check.mapping-of-names"),
+        )
     return Table()
 
 
 def _place(hosts: Table, name: str, within: str, problems: Problems) -> str | None:
     """Return where a host is reached."""
-    doing, line, value = f"reading {within}.hosts.{name}", hosts.lines[name], hosts[name]
+    doing, line, value = Phrase("check.reading-host", place=within, host=name), hosts.lines[name], hosts[name]
     if wrong := name_problem(name, short=True):
         problems.add(line, doing, name, wrong)
     if value is None or value == "none":
@@ -86,25 +100,34 @@ def _place(hosts: Table, name: str, within: str, problems: Problems) -> str | No
     try:
         return destination(value) if isinstance(value, str) else _no_place(value)
     except UnitError as error:
-        problems.add(line, doing, value, f"{error.allowed}; none for this computer", error.advice)
+        problems.add(line, doing, value, Phrase("check.allowed-or-none", allowed=error.allowed), error.advice)
         return None
 
 
 def _no_place(value: object) -> str:
-    raise UnitError(str(value), "user@name, an alias of your ssh configuration, or ssh://user@name:port")
+    raise UnitError(str(value), Phrase("check.user-name-alias-of-your-ssh"))
 
 
 def _host(on: Table, name: str, hosts: Mapping[str, object], within: str, problems: Problems) -> str:
     """Return the host that a machine runs on."""
     value = on[name]
     if value not in hosts:
-        doing = f"reading {within}.on.{name}"
+        doing = Phrase("check.reading-on-machine", place=within, machine=name)
         problems.add(
-            on.lines[name], doing, value, f"one of `hosts`: {listed(hosts)}", did_you_mean(value, hosts)
+            on.lines[name],
+            doing,
+            value,
+            Phrase("check.one-of-hosts", hosts=listed(hosts)),
+            did_you_mean(value, hosts),
         )
     if name in hosts:
-        seen = f"{name}, which is a host of this site itself"
-        problems.add(on.lines[name], f"reading {within}.on", seen, "a machine that runs on a host")
+        seen = Phrase("check.host-of-site-itself", name=name)
+        problems.add(
+            on.lines[name],
+            Phrase("check.reading-on", place=within),
+            seen,
+            Phrase("check.machine-runs-on-host"),
+        )
     return str(value)
 
 
@@ -112,10 +135,10 @@ def _ends(
     cables: Table, name: str, hosts: Mapping[str, object], within: str, problems: Problems
 ) -> tuple[str, ...]:
     """Return the ends of a cable."""
-    doing, value = f"reading {within}.cables.{name}", cables[name]
+    doing, value = Phrase("check.reading-cable", place=within, link=name), cables[name]
     line = cables.lines[name]
     if not isinstance(value, Items) or len(value) < 2:
-        problems.add(line, doing, value, f"a list of two or more: {END_ALLOWED}")
+        problems.add(line, doing, value, Phrase("check.list-of-two-or-more", item=END_ALLOWED))
         return ()
     for end in value:
         ref = PortRef(end if isinstance(end, str) else "")
@@ -129,14 +152,17 @@ def _check_ends(cables: Mapping[str, tuple[str, ...]], table: Table, within: str
     """Note an interface that two cables end at, and a cable with two ends at one host."""
     taken: dict[str, str] = {}
     for name, ends in cables.items():
-        doing = f"reading {within}.cables.{name}"
+        doing = Phrase("check.reading-cable", place=within, link=name)
         names = [PortRef(end).machine for end in ends]
         if len(set(names)) < len(names):
-            problems.add(table.lines[name], doing, list(ends), "ends at different hosts")
+            problems.add(table.lines[name], doing, list(ends), Phrase("check.ends-at-different-hosts"))
         for end in ends:
             if taken.setdefault(end, name) != name:
                 problems.add(
-                    table.lines[name], doing, end, f"an interface of its own: {taken[end]} ends there"
+                    table.lines[name],
+                    doing,
+                    end,
+                    Phrase("check.interface-of-own-ends-there", taken=taken[end]),
                 )
 
 
@@ -248,10 +274,12 @@ def _split(
         machine = PortRef(end).machine
         home = homes.get(machine)
         if home not in interfaces:
-            seen = f"{end}, which is on {home or 'this computer'}"
-            allowed = f"ends on the hosts that the cable joins: {listed(interfaces)}"
-            advice = f"say where {machine} is under `hosts` or `on`, or let the cable end there"
-            problems.add(site.line("cables", name), f"placing link {name}", seen, allowed, advice)
+            seen = Phrase("check.end-is-on", end=end, host=home or Phrase("check.this-computer"))
+            allowed = Phrase("check.ends-on-hosts-cable-joins", interfaces=listed(interfaces))
+            advice = Phrase("check.say-where-under-hosts", machine=machine)
+            problems.add(
+                site.line("cables", name), Phrase("check.placing-link", name=name), seen, allowed, advice
+            )
         elif machine == home:
             ports[end] = interfaces[home]
         else:
@@ -261,10 +289,12 @@ def _split(
     if unused := [
         host for host in interfaces if host not in within and interfaces[host] not in ports.values()
     ]:
-        allowed = (
-            f"hosts that have an end of it ({listed(end for data in values for end in data.get('ends', ()))})"
+        allowed = Phrase(
+            "check.hosts-have-end", values=listed(end for data in values for end in data.get("ends", ()))
         )
-        problems.add(site.line("cables", name), f"placing link {name}", listed(unused), allowed)
+        problems.add(
+            site.line("cables", name), Phrase("check.placing-link", name=name), listed(unused), allowed
+        )
     return Split(name, cable, ends, ports, shaped)
 
 
@@ -296,9 +326,9 @@ def _shaped(
     at = {shape["at"] for shape in shapes if isinstance(shape, Mapping) and isinstance(shape.get("at"), str)}
     holders = {next((link for link, ends in inner.items() if port in ends), name) for port in at}
     if len(holders) > 1:
-        seen = f"shapes at {listed(sorted(at))}"
-        allowed = "shapes at ports of one kind: a host's own, or those of one host's machines"
-        problems.add(site.line("cables", name), f"placing link {name}", seen, allowed)
+        seen = Phrase("check.shapes-at", ports=listed(sorted(at)))
+        allowed = Phrase("check.shapes-at-ports-of-one-kind")
+        problems.add(site.line("cables", name), Phrase("check.placing-link", name=name), seen, allowed)
     return next(iter(holders), None)
 
 

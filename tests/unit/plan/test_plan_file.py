@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iolab.errors import StoreError
 from iolab.experiment.experiment import Experiment, LevelRatio, Summary
-from iolab.experiment.factors.factors import STATISTICS
+from iolab.experiment.factors.summaries import STATISTICS
 from iolab.lab.hosts.facts import Facts
 from iolab.messages.not_supported import KindUnsupported
 from iolab.messages.subjects import ForMeasure

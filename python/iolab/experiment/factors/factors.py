@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from iolab.experiment.experiment import Factor, Level, LevelRatio, Statistic, Summary
+from iolab.experiment.experiment import Factor, Level
 from iolab.experiment.factors.paths import GROUPS, Misled, Places
 from iolab.experiment.factors.product import MOST_CELLS, MOST_FACTORS, count, label_of, names
 from iolab.experiment.reading.attached import Named
 from iolab.experiment.reading.document import Items, Table, line_of, written
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
+from iolab.locale import Phrase, Text
 
 LONGEST_LABEL = 100
 """A label must fit a table's cell [characters]."""
@@ -17,9 +18,9 @@ LONGEST_LABEL = 100
 MOST_CHANGES = 50_000
 """Places set by all levels of all factors, each place that a `*` stands for counted."""
 
-LEVELS_ALLOWED = "a list of values, or a mapping of label to value"
+LEVELS_ALLOWED = Phrase("check.list-of-values-or-mapping")
 
-NAMED_ALLOWED = "a mapping of label to {path: value, ...}"
+NAMED_ALLOWED = Phrase("check.mapping-of-label-to-path-value")
 
 
 def possible_paths(content: object) -> Iterator[str]:
@@ -37,7 +38,9 @@ def read_factors(
     if content is None:
         return ()
     if not isinstance(content, Mapping):
-        problems.add(line, f"reading {within}", content, "a mapping of path or name to levels")
+        problems.add(
+            line, Phrase("check.reading", place=within), content, Phrase("check.mapping-of-path-or-name")
+        )
         return ()
     reader = _Reader(places, problems)
     found: list[Factor] = []
@@ -46,7 +49,7 @@ def read_factors(
         factor = reader.factor(name, content[name], at, f"{within}.{name}")
         if factor is not None:
             before = len(problems)
-            _check_apart(factor, found, at, f"reading {within}.{name}", problems)
+            _check_apart(factor, found, at, Phrase("check.reading-part", place=within, part=name), problems)
             if len(problems) == before:
                 found.append(factor)
     return tuple(found)
@@ -56,25 +59,30 @@ def check_size(factors: Sequence[Factor], line: int, places: Places, problems: P
     """Note it when there are too many factors or cells; tell whether they can be walked."""
     depth = _depth(factors)
     if depth > MOST_FACTORS:
-        problems.add(line, "counting factors", f"{depth} in one cell", f"at most {MOST_FACTORS} in one cell")
+        problems.add(
+            line,
+            Phrase("check.counting-factors"),
+            Phrase("check.in-one-cell", count=depth),
+            Phrase("check.at-most-in-one-cell", most=MOST_FACTORS),
+        )
         return False
     changes = _changes(factors, places)
     if changes > MOST_CHANGES:
         seen, allowed = (
-            f"{changes} places set by all levels",
-            f"at most {MOST_CHANGES} (a * counts once per place)",
+            Phrase("check.places-set-by-all-levels", changes=changes),
+            Phrase("check.at-most-counts-once-per-place", most_changes=MOST_CHANGES),
         )
-        problems.add(line, "counting what levels set", seen, allowed)
+        problems.add(line, Phrase("check.counting-what-levels-set"), seen, allowed)
         return False
     total = count(factors)
     if total > MOST_CELLS:
-        seen = f"{total} cells" if total < 10**18 else "more than 10^18 cells"
+        seen = Phrase("check.cells", count=total) if total < 10**18 else Phrase("check.more-than-10-18-cells")
         problems.add(
             line,
-            "counting cells",
+            Phrase("check.counting-cells"),
             seen,
-            f"at most {MOST_CELLS} cells",
-            "drop levels, or vary some factors only under a level of another",
+            Phrase("check.at-most-cells", most_cells=MOST_CELLS),
+            Phrase("check.drop-levels-or-vary-some-factors"),
         )
         return False
     return True
@@ -88,39 +96,50 @@ class _Reader:
         self.problems = problems
 
     def factor(self, name: str, content: object, line: int, within: str) -> Factor | None:
-        doing, before = f"reading {within}", len(self.problems)
+        doing, before = Phrase("check.reading", place=within), len(self.problems)
         if name in self.places.names("measure"):
             self.problems.add(
                 line,
                 doing,
                 name,
-                "a path, or a name that is no measure's",
-                f"to vary a key of it write {name}.KEY",
+                Phrase("check.path-or-name-no-measure"),
+                Phrase("check.vary-key-of-write-key", name=name),
             )
             return None
         if not content or not isinstance(content, Table | Items):
             allowed = LEVELS_ALLOWED if self.places.is_path(name) else NAMED_ALLOWED
-            self.problems.add(line, doing, content or "no levels", allowed)
+            self.problems.add(line, doing, content or Phrase("check.no-levels"), allowed)
             return None
         path = self.places.is_path(name) or self._is_meant_as_path(name, content)
         if path and not isinstance(content, Named):
             levels = self._path_levels(name, content, line, within)
         elif isinstance(content, Items):
             near = did_you_mean(name, GROUPS)
-            self.problems.add(line, doing, "a list", f"{NAMED_ALLOWED}, as '{name}' is no path", near)
+            self.problems.add(
+                line,
+                doing,
+                Phrase("check.a-list"),
+                Phrase("check.allowed-as-no-path", allowed=NAMED_ALLOWED, name=name),
+                near,
+            )
             return None
         else:
             levels = self._named_levels(content, line, within)
         uses = Counter(level.label for level in levels)
         for label in (label for label in uses if uses[label] > 1):
-            self.problems.add(line, doing, f"the label '{label}' twice", "labels that differ")
+            self.problems.add(
+                line, doing, Phrase("check.label-twice", label=label), Phrase("check.labels-differ")
+            )
         if (
             levels
             and not any(level.sets or level.factors for level in levels)
             and len(self.problems) == before
         ):
             self.problems.add(
-                line, doing, "levels that change nothing", "at least one level that sets a path"
+                line,
+                doing,
+                Phrase("check.levels-change-nothing"),
+                Phrase("check.at-least-one-level-sets-path"),
             )
             return None
         return Factor(name, tuple(levels)) if levels else None
@@ -162,14 +181,19 @@ class _Reader:
             if key not in ("value", "factors"):
                 self.problems.add(
                     line_of(value, key, line),
-                    f"reading {within}",
-                    f"the key '{key}'",
-                    "value and factors",
-                    "a level with sub-factors is {value: ..., factors: {...}}",
+                    Phrase("check.reading", place=within),
+                    Phrase("check.the-key", key=key),
+                    Phrase("check.value-and-factors"),
+                    Phrase("check.level-with-sub-factors-value-factors"),
                 )
                 return None
         if "value" not in value:
-            self.problems.add(line, f"reading {within}", "no value", "{value: ..., factors: {...}}")
+            self.problems.add(
+                line,
+                Phrase("check.reading", place=within),
+                Phrase("check.no-value"),
+                "{value: ..., factors: {...}}",
+            )
             return None
         return value["value"], self._inner(value, line, within)
 
@@ -179,7 +203,10 @@ class _Reader:
             at, place = line_of(content, label, line), f"{within}.{label}"
             if value is not None and not isinstance(value, Table):
                 self.problems.add(
-                    at, f"reading {place}", value, "a mapping of path to value; {} changes nothing"
+                    at,
+                    Phrase("check.reading", place=place),
+                    value,
+                    Phrase("check.mapping-of-path-to-value-changes"),
                 )
                 continue
             given = value if value is not None else Table(line=at)
@@ -202,10 +229,10 @@ class _Reader:
             return True
         self.problems.add(
             line,
-            f"reading {within}",
+            Phrase("check.reading", place=within),
             label,
-            f"a label of 1 to {LONGEST_LABEL} characters on one line",
-            "give the levels labels: {label: value, ...}",
+            Phrase("check.label-of-1-to-characters", longest_label=LONGEST_LABEL),
+            Phrase("check.give-levels-labels-label-value"),
         )
         return False
 
@@ -213,9 +240,17 @@ class _Reader:
         found = self.places.targets(path)
         if not isinstance(found, Misled):
             return True
-        allowed = f"{found.said}: {listed(found.known)}" if found.known else found.said
+        allowed = (
+            Phrase("check.one-of-names", what=found.said, names=listed(found.known))
+            if found.known
+            else found.said
+        )
         self.problems.add(
-            line, f"reading {within}, a path", found.word, allowed, did_you_mean(found.word, found.known)
+            line,
+            Phrase("check.reading-a-path", place=within),
+            found.word,
+            allowed,
+            did_you_mean(found.word, found.known),
         )
         return False
 
@@ -244,141 +279,29 @@ def _set_paths(factor: Factor) -> set[str]:
     }
 
 
-def _check_apart(factor: Factor, others: Sequence[Factor], line: int, doing: str, problems: Problems) -> None:
+def _check_apart(
+    factor: Factor, others: Sequence[Factor], line: int, doing: Text, problems: Problems
+) -> None:
     """Note it when a factor shares a name or a path with one that exists in the same cells."""
     below = [(level, inner) for level in factor.levels for inner in level.factors]
     own = names([factor])
     for other in others:
         for name in own.keys() & names([other]).keys():
-            problems.add(line, doing, f"the factor '{name}' in two places of one cell", "each factor once")
+            problems.add(
+                line, doing, Phrase("check.factor-in-two-places", name=name), Phrase("check.each-factor-once")
+            )
         for path in _set_paths(factor) & _set_paths(other):
             problems.add(
                 line,
                 doing,
                 path,
-                f"a path that no other factor sets ('{other.name}' does)",
-                "make them one named factor",
+                Phrase("check.path-no-other-factor-sets-does", name=other.name),
+                Phrase("check.make-them-one-named-factor"),
             )
     for level, inner in below:
         if factor.name in names([inner]):
-            problems.add(line, doing, f"'{factor.name}' as its own sub-factor", "another name")
+            problems.add(
+                line, doing, Phrase("check.as-own-sub-factor", name=factor.name), Phrase("check.another-name")
+            )
         for path in level.sets.keys() & _set_paths(inner):
-            problems.add(line, doing, path, f"a path that the level '{level.label}' does not set itself")
-
-
-STATISTICS: tuple[Statistic, ...] = ("mean", "min", "max", "median")
-"""What may stand in `show`."""
-
-SHOWN: tuple[Statistic, ...] = ("mean", "min", "max")
-"""What is shown if nothing else is written."""
-
-KEYS = ("over", "show", "ratio")
-
-ONE_ALLOWED = "{over: FACTOR, show: [mean, min, max], ratio: {FACTOR: [level, level]}}"
-
-
-def read_summaries(
-    document: Table, known: Mapping[str, tuple[str, ...]], dropped: frozenset[str], problems: Problems
-) -> tuple[Summary, ...]:
-    """Return what `summarise` asks for: one mapping, or a list of them.
-
-    `known`: factor to its labels; `dropped`: words of factors that were wrong, which is not told twice.
-    """
-    content, line = document.get("summarise"), line_of(document, "summarise")
-    if content is None:
-        return ()
-    items = content if isinstance(content, list) else [content]
-    reader = _SummaryReader(known, dropped, problems)
-    found = []
-    for index, item in enumerate(items):
-        within = f"summarise.{index}" if isinstance(content, list) else "summarise"
-        at = line_of(content, index, line) if isinstance(content, list) else line
-        if isinstance(item, Mapping) and item:
-            summary = reader.read(item, at, within)
-            found += [summary] if summary is not None else []
-        else:
-            problems.add(at, f"reading {within}", item, f"{ONE_ALLOWED}, or a list of such mappings")
-    return tuple(found)
-
-
-class _SummaryReader:
-    """Reads the entries of one experiment."""
-
-    def __init__(
-        self, known: Mapping[str, tuple[str, ...]], dropped: frozenset[str], problems: Problems
-    ) -> None:
-        self._known, self._dropped, self._problems = known, dropped, problems
-
-    def read(self, item: Mapping[str, Any], line: int, within: str) -> Summary | None:
-        """Return one entry; None where it names no factor of several levels."""
-        for key in item:
-            if key not in KEYS:
-                near = did_you_mean(key, KEYS)
-                at = line_of(item, key, line)
-                self._problems.add(
-                    at, f"reading {within}", f"the key '{key}'", f"the keys {listed(KEYS)}", near
-                )
-        if "over" not in item:
-            self._problems.add(line, f"reading {within}", "no over", "over: FACTOR")
-            return None
-        over = self._factor(item["over"], line_of(item, "over", line), f"{within}.over")
-        show = self._show(item, line_of(item, "show", line), f"{within}.show")
-        ratios = self._ratios(item, line_of(item, "ratio", line), f"{within}.ratio", over)
-        return None if over is None else Summary(over, show, ratios)
-
-    def _factor(self, name: object, line: int, within: str) -> str | None:
-        """Return the name of a factor that has several levels."""
-        if isinstance(name, str) and len(self._known.get(name, ())) > 1:
-            return name
-        if not isinstance(name, str) or name not in self._dropped:
-            several = [factor for factor, labels in self._known.items() if len(labels) > 1]
-            allowed = f"a factor of two levels or more: {listed(several)}"
-            self._problems.add(line, f"reading {within}", name, allowed, did_you_mean(name, several))
-        return None
-
-    def _show(self, item: Mapping[str, Any], line: int, within: str) -> tuple[Statistic, ...]:
-        wanted = item.get("show", list(SHOWN))
-        if not isinstance(wanted, list) or not wanted:
-            self._problems.add(line, f"reading {within}", wanted, f"a list of {listed(STATISTICS)}")
-            return SHOWN
-        for index, word in enumerate(wanted):
-            if word not in STATISTICS:
-                near = did_you_mean(word, STATISTICS)
-                at = line_of(wanted, index, line)
-                self._problems.add(at, f"reading {within}", word, listed(STATISTICS), near)
-        return tuple(name for name in STATISTICS if name in wanted)
-
-    def _ratios(
-        self, item: Mapping[str, Any], line: int, within: str, over: str | None
-    ) -> tuple[LevelRatio, ...]:
-        content = item.get("ratio")
-        if content is None:
-            return ()
-        if not isinstance(content, Mapping):
-            self._problems.add(line, f"reading {within}", content, "{FACTOR: [level, level]}")
-            return ()
-        found = (self._ratio(content, name, line, within, over) for name in content)
-        return tuple(ratio for ratio in found if ratio is not None)
-
-    def _ratio(
-        self, content: Mapping[str, Any], name: str, line: int, within: str, over: str | None
-    ) -> LevelRatio | None:
-        at, place = line_of(content, name, line), f"{within}.{name}"
-        factor = self._factor(name, at, within)
-        if factor is None:
-            return None
-        if factor == over:
-            self._problems.add(at, f"reading {place}", name, "another factor than that of over")
-            return None
-        value, labels = content[name], self._known[factor]
-        if not isinstance(value, list) or len(value) != 2:
-            self._problems.add(at, f"reading {place}", value, "[level, level]: the first over the second")
-            return None
-        above, below = (label_of(written(value, index)) for index in range(2))
-        for label in (above, below):
-            if label not in labels and label not in self._dropped:
-                allowed = f"a level of {factor}: {listed(labels)}"
-                self._problems.add(at, f"reading {place}", label, allowed, did_you_mean(label, labels))
-        if above == below:
-            self._problems.add(at, f"reading {place}", value, "two different levels")
-        return LevelRatio(factor, above, below)
+            problems.add(line, doing, path, Phrase("check.path-level-does-not-set-itself", label=level.label))

@@ -15,6 +15,7 @@ from iolab.experiment.reading.old_keys import with_new_words
 from iolab.experiment.reading.problems import Problems
 from iolab.experiment.reading.sections import model_of, tables
 from iolab.frozen import frozen
+from iolab.locale import Phrase
 
 Content = TypeVar("Content", Table, Items)
 
@@ -286,5 +287,5 @@ def _changes(sets: Mapping[str, object], number: int, places: Places) -> dict[Se
 
 def _misled(path: str, misled: Misled) -> Sequence[Any]:
     problems = Problems("factors")
-    problems.add(0, f"resolving the path {path}", misled.word, misled.said)
+    problems.add(0, Phrase("check.resolving-path", path=path), misled.word, misled.said)
     return problems.error().problems

@@ -9,6 +9,7 @@ from typing import Any
 from iolab.experiment.experiment import Cell, Experiment, Factor, Level, Selector
 from iolab.experiment.reading.document import Table, line_of, written
 from iolab.experiment.reading.problems import Problems, compact, did_you_mean, listed
+from iolab.locale import Phrase
 
 MOST_CELLS = 10_000_000
 """More cells than anyone can measure: a year of one-second trials holds 31 million."""
@@ -201,7 +202,7 @@ def label_of(value: object) -> str:
     return compact(value, budget=10_000)
 
 
-ONE_ALLOWED = "a mapping of factor to label (or list of labels)"
+ONE_ALLOWED = Phrase("check.mapping-of-factor-to-label")
 
 
 @dataclass
@@ -228,7 +229,12 @@ class SelectorReader:
         if isinstance(content, Mapping):
             return (self._selector(content, line, key),) if content else ()
         if not isinstance(content, list):
-            self.problems.add(line, f"reading {key}", content, f"{ONE_ALLOWED}, or a list of such mappings")
+            self.problems.add(
+                line,
+                Phrase("check.reading", place=key),
+                content,
+                Phrase("check.or-list-of-such-mappings", allowed=ONE_ALLOWED),
+            )
             return ()
         found = []
         for index, item in enumerate(content):
@@ -236,7 +242,7 @@ class SelectorReader:
             if isinstance(item, Mapping) and item:
                 found.append(self._selector(item, at, f"{key}.{index}"))
             else:
-                self.problems.add(at, f"reading {key}.{index}", item, ONE_ALLOWED)
+                self.problems.add(at, Phrase("check.reading-part", place=key, part=index), item, ONE_ALLOWED)
         return tuple(found)
 
     def baseline(self, document: Table) -> dict[str, str]:
@@ -245,15 +251,18 @@ class SelectorReader:
         if content is None:
             return {}
         if not isinstance(content, Mapping):
-            allowed = "a mapping of factor to one of its labels"
-            self.problems.add(line, "reading baseline", content, allowed)
+            allowed = Phrase("check.mapping-of-factor")
+            self.problems.add(line, Phrase("check.reading-baseline"), content, allowed)
             return {}
         single = {}
         for name, labels in self._selector(content, line, "baseline").items():
             value = content[name]
             if isinstance(value, list):
                 self.problems.add(
-                    line_of(content, name, line), f"reading baseline.{name}", value, "one label"
+                    line_of(content, name, line),
+                    Phrase("check.reading-baseline-name", name=name),
+                    value,
+                    Phrase("check.one-label"),
                 )
             elif labels:
                 single[name] = labels[0]
@@ -267,7 +276,13 @@ class SelectorReader:
                 found[name] = self._labels(content, name, at, within)
             elif name not in self.dropped:
                 near = did_you_mean(name, self.known)
-                self.problems.add(at, f"reading {within}", name, f"a factor: {listed(self.known)}", near)
+                self.problems.add(
+                    at,
+                    Phrase("check.reading", place=within),
+                    name,
+                    Phrase("check.a-factor-of", factors=listed(self.known)),
+                    near,
+                )
         return found
 
     def _labels(self, content: Mapping[str, Any], name: str, line: int, within: str) -> tuple[str, ...]:
@@ -276,10 +291,17 @@ class SelectorReader:
         seen = [written(value, index) for index in range(len(value))] if several else [written(content, name)]
         labels = [label_of(one) for one in seen]
         if not labels:
-            self.problems.add(line, f"reading {within}.{name}", value, "one label or more")
+            self.problems.add(
+                line,
+                Phrase("check.reading-part", place=within, part=name),
+                value,
+                Phrase("check.one-label-or-more"),
+            )
         for label in labels:
             if label not in known and label not in self.dropped:
                 near = did_you_mean(label, known)
-                allowed = f"a level of {name}: {listed(known)}"
-                self.problems.add(line, f"reading {within}.{name}", label, allowed, near)
+                allowed = Phrase("check.a-level-of", factor=name, levels=listed(known))
+                self.problems.add(
+                    line, Phrase("check.reading-part", place=within, part=name), label, allowed, near
+                )
         return tuple(label for label in labels if label in known)

@@ -29,6 +29,7 @@ from iolab.experiment.model.measures import Measure
 from iolab.experiment.reading.document import line_of
 from iolab.experiment.reading.problems import Problems
 from iolab.experiment.reading.sections import check, tables, validated
+from iolab.locale import Phrase
 from iolab.messages.unmet import UnmetRequirement
 from iolab.registry.registry import measure_kinds
 
@@ -276,7 +277,10 @@ class Resolver:
             data, line = self.variant(section, cell)
         except NoSuchItem as error:
             problems.add(
-                error.line, f"resolving {section.place}", f"item {error.word}", "an item of the list"
+                error.line,
+                Phrase("check.resolving", place=section.place),
+                Phrase("check.item", word=error.word),
+                Phrase("check.item-of-list"),
             )
             raise problems.error() from error
         if data is None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from iolab.experiment.model.quantities import FROZEN, BlockBytes, Count, Maybe, Quantity, SomeNanoseconds
+from iolab.locale import Phrase, Text
 from iolab.units import NS_PER_MS, NS_PER_S, UnitError, parse_bits_per_second, parse_nanoseconds
 
 
@@ -52,9 +53,7 @@ MOST_SECTIONS = 64
 MOST_JOB_TEXT = 65_536
 """Of a job file [characters]."""
 
-JOB_FILE_ALLOWED = (
-    "the name of a job file of fio in the experiment's folder or below it, of at most 65536 characters"
-)
+JOB_FILE_ALLOWED = Phrase("check.name-of-job-file-of-fio")
 
 
 def _job_text(value: object) -> str:
@@ -107,21 +106,13 @@ MOST_ITEMS = 100_000
 LONGEST_NS = 86_400 * NS_PER_S
 """Longest trace."""
 
-SHAPE = f"at most {MOST_ITEMS} of them, as a list or the name of a file beside this one with one a line"
+SHAPE = Phrase("check.at-most-of-them-as-list", most_items=MOST_ITEMS)
 
-RATES_ALLOWED = (
-    f"pairs of a time and the rate from then on ([[0s, 20Mbit], [1s, 5Mbit]]; in a file 0.5 20000000, s and bit/s); "
-    f"times that rise, a rate above 0; {SHAPE}"
-)
+RATES_ALLOWED = Phrase("check.pairs-of-time-and-rate", shape=SHAPE)
 
-MOMENTS_ALLOWED = (
-    f"whole milliseconds at which 1504 bytes may leave, as mahimahi's traces have them; each no earlier than the one "
-    f"before, the last above 0; {SHAPE}"
-)
+MOMENTS_ALLOWED = Phrase("check.whole-milliseconds-at-1504-bytes", shape=SHAPE)
 
-DELAYS_ALLOWED = (
-    f"delays with their units ([0ms, 3ms]; a number alone in a file is in ms), at most 10s; {SHAPE}"
-)
+DELAYS_ALLOWED = Phrase("check.delays-with-their-units-0ms-3ms", shape=SHAPE)
 
 LONGEST_DELAY_NS = 10 * NS_PER_S
 
@@ -129,7 +120,7 @@ LONGEST_DELAY_NS = 10 * NS_PER_S
 Item = TypeVar("Item")
 
 
-def _items(value: object, allowed: str) -> Sequence[object]:
+def _items(value: object, allowed: Text) -> Sequence[object]:
     if isinstance(value, FileText):
         found: Sequence[object] = value.lines
     elif isinstance(value, list | tuple):
@@ -141,21 +132,23 @@ def _items(value: object, allowed: str) -> Sequence[object]:
     return found
 
 
-def _read(value: object, allowed: str, read: Callable[[object], Item]) -> tuple[Item, ...]:
+def _read(value: object, allowed: Text, read: Callable[[object], Item]) -> tuple[Item, ...]:
     found: list[Item] = []
     for number, item in enumerate(_items(value, allowed), start=1):
         try:
             found.append(read(item))
         except (UnitError, ValueError, TypeError) as error:
-            raise UnitError(value, allowed, f"item {number} is {str(item)[:40]!r}") from error
+            raise UnitError(
+                value, allowed, Phrase("check.item-number-item", number=number, item=repr(str(item)[:40]))
+            ) from error
     return tuple(found)
 
 
-def _back(times: Iterable[int], value: object, allowed: str, *, strictly: bool) -> None:
+def _back(times: Iterable[int], value: object, allowed: Text, *, strictly: bool) -> None:
     """Refuse times that go back."""
     for number, (before, after) in enumerate(pairwise(times), start=2):
         if after < before or (strictly and after == before):
-            raise UnitError(value, allowed, f"item {number} goes back in time")
+            raise UnitError(value, allowed, Phrase("check.item-goes-back-in-time", number=number))
 
 
 def _seconds(item: object) -> int:
@@ -179,9 +172,9 @@ def rate_steps(value: object) -> tuple[tuple[int, int], ...]:
     points = _read(value, RATES_ALLOWED, _pair)
     _back((time for time, _ in points), value, RATES_ALLOWED, strictly=True)
     if len(points) < 2:
-        raise UnitError(value, RATES_ALLOWED, "a single rate is `rate`")
+        raise UnitError(value, RATES_ALLOWED, Phrase("check.single-rate-rate"))
     if not any(rate for _, rate in points) or points[-1][0] - points[0][0] > LONGEST_NS:
-        raise UnitError(value, RATES_ALLOWED, "some rate is above 0, and the trace no longer than a day")
+        raise UnitError(value, RATES_ALLOWED, Phrase("check.some-rate-above-0-and-trace"))
     spans = [after - before for (before, _), (after, _) in pairwise(points)]
     return tuple((span, rate) for span, (_, rate) in zip([*spans, spans[-1]], points, strict=True))
 
@@ -197,7 +190,7 @@ def delivery_moments(value: object) -> tuple[int, ...]:
     moments = _read(value, MOMENTS_ALLOWED, _millisecond)
     _back(moments, value, MOMENTS_ALLOWED, strictly=False)
     if not 0 < moments[-1] <= LONGEST_NS:
-        raise UnitError(value, MOMENTS_ALLOWED, "the last moment is the length of the trace")
+        raise UnitError(value, MOMENTS_ALLOWED, Phrase("check.last-moment-length-of-trace"))
     return moments
 
 

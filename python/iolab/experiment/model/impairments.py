@@ -18,6 +18,7 @@ from iolab.experiment.model.quantities import (
     SomeBytes,
     SomeDelay,
 )
+from iolab.locale import Phrase, Text
 from iolab.units import NS_PER_S
 
 Stage = dict[str, object]
@@ -144,40 +145,55 @@ class Impairments(BaseModel):
         """Return the stages that frames pass, as the agent's `impairments` (contract, device.start)."""
         return (*self._losses(), *self._frames(), *self._line(), *self._delay(), *self._reorder())
 
-    def problems(self) -> Iterator[tuple[str, str, str]]:
+    def problems(self) -> Iterator[tuple[str, Text, Text]]:
         """Give what makes no sense together: the key, what is there, and what is allowed."""
         yield from self._twice()
         yield from self._without_rate()
         if not (self.jitter or self.jitter_samples) and (self.jitter_correlation or self.overtake):
-            yield "jitter", "no jitter", "a jitter, for delays that are correlated or overtake"
+            yield "jitter", Phrase("check.no-jitter"), Phrase("check.jitter-for-delays-are-correlated")
         for key, most_ns in LONGEST_NS.items():
             if getattr(self, key) > most_ns:
-                yield key, f"a {key} of {getattr(self, key)} ns", f"at most {most_ns} ns"
+                yield (
+                    key,
+                    Phrase("check.duration-of-key", key=key, duration=getattr(self, key)),
+                    Phrase("check.at-most-ns", most=most_ns),
+                )
         if self.stall is not None and self.stall.length >= self.stall.every:
-            seen = f"stalls of {self.stall.length} ns every {self.stall.every} ns"
-            yield "stall", seen, "a length below every: it must forward at times"
+            seen = Phrase("check.stalls-of-ns-every-ns", length=self.stall.length, every=self.stall.every)
+            yield "stall", seen, Phrase("check.length-below-every-must-forward")
 
-    def _twice(self) -> Iterator[tuple[str, str, str]]:
+    def _twice(self) -> Iterator[tuple[str, Text, Text]]:
         for keys, allowed in (
-            (("loss", "lose_every", "lose_pattern", "loss_bursts"), "one of them: frames are lost one way"),
-            (("queue", "queue_frames", "queue_time"), "one of them: a queue has one limit"),
-            (LINES, "one of them: a line has one rate"),
-            (("jitter", "jitter_samples"), "one of them: delays are drawn one way"),
+            (
+                ("loss", "lose_every", "lose_pattern", "loss_bursts"),
+                Phrase("check.one-of-them-frames-are-lost"),
+            ),
+            (("queue", "queue_frames", "queue_time"), Phrase("check.one-of-them-queue")),
+            (LINES, Phrase("check.one-of-them-line")),
+            (("jitter", "jitter_samples"), Phrase("check.one-of-them-delays-are-drawn")),
         ):
             given = [key for key in keys if getattr(self, key)]
             if len(given) > 1:
                 yield given[1], " and ".join(given), allowed
         if self.codel and self.queue_time:
-            yield "codel", "codel with queue_time", "queue or queue_frames: CoDel itself limits the time"
+            yield (
+                "codel",
+                Phrase("check.codel-with-queue-time"),
+                Phrase("check.queue-or-queue-frames-codel-itself"),
+            )
         if self.codel and self.ecn_above:
-            yield "ecn_above", "ecn_above with codel", "one of them: CoDel marks by its own law (codel.ecn)"
+            yield "ecn_above", Phrase("check.ecn-above-with-codel"), Phrase("check.one-of-them-codel-marks")
 
-    def _without_rate(self) -> Iterator[tuple[str, str, str]]:
+    def _without_rate(self) -> Iterator[tuple[str, Text, Text]]:
         for key in ("burst", "queue", "queue_frames", "queue_time", "codel", "ecn_above"):
             if getattr(self, key) and not any(getattr(self, line) for line in LINES):
-                yield key, f"{key} without a rate", "a rate, whose line it is before"
+                yield key, Phrase("check.without-a-rate", what=key), Phrase("check.rate-whose-line-before")
         if self.burst and self.rate is not None and not self.in_frames:
-            yield "burst", f"a burst with a rate of {self.rate}", "a rate in frames (20kpps)"
+            yield (
+                "burst",
+                Phrase("check.burst-with-rate", rate=self.rate),
+                Phrase("check.rate-in-frames-20kpps"),
+            )
 
     def _losses(self) -> Iterator[Stage]:
         if self.loss:

@@ -26,6 +26,7 @@ from iolab.experiment.model.quantities import (
     Switch,
     unset,
 )
+from iolab.locale import Phrase, Text
 from iolab.registry.qdiscs import LeafKind, QdiscKind
 from iolab.units import UnitError
 
@@ -102,7 +103,15 @@ class Shape(BaseModel):
         """
         if self.rate is None:
             raise InputError(
-                [Problem("shape", f"shaping by {self.qdisc}", "no rate", "a rate", "add rate: ...")]
+                [
+                    Problem(
+                        "shape",
+                        Phrase("check.shaping-by", qdisc=self.qdisc),
+                        Phrase("check.no-rate"),
+                        Phrase("check.a-rate"),
+                        Phrase("check.add-rate"),
+                    )
+                ]
             )
         return self.rate
 
@@ -139,9 +148,9 @@ class Wire(Impairments):
         """Return what happens to the frames of each end."""
         return {end: self.way(end) for end in ends}
 
-    def senseless(self, ends: tuple[PortRef, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    def senseless(self, ends: tuple[PortRef, ...]) -> Iterator[tuple[tuple[str, ...], Text, Text]]:
         """Give what makes no sense together: the place, what is there, and what is allowed."""
-        told: set[str] = set()
+        told: set[Text] = set()
         for end, way in self.ways(ends).items():
             for key, seen, allowed in way.problems():
                 place = ("sent_by", end, key) if end in self.sent_by else (key,)
@@ -156,14 +165,18 @@ class Wire(Impairments):
                     told.add(key)
                     yield (
                         (key,),
-                        f"{key} with emulator: netem",
-                        f"emulator: iolab, or {', '.join(NETEM_KEYS)}",
+                        Phrase("check.with-emulator-netem", key=key),
+                        Phrase("check.emulator-iolab", netem_keys=", ".join(NETEM_KEYS)),
                     )
             if way.in_frames:
-                yield ("rate",), f"a rate of {way.rate} with emulator: netem", "a rate in bits (10Mbit)"
+                yield (
+                    ("rate",),
+                    Phrase("check.rate-of-with-emulator-netem", rate=way.rate),
+                    Phrase("check.rate-in-bits-10mbit"),
+                )
 
 
-ADDRESS_ALLOWED = "an address with its prefix length, e.g. 198.18.0.1/24"
+ADDRESS_ALLOWED = Phrase("check.address-with-prefix-length-198-18")
 
 
 def _address(value: str) -> str:
@@ -174,7 +187,9 @@ def _address(value: str) -> str:
             raise UnitError(value, ADDRESS_ALLOWED) from error
         if "/" not in part:
             length = 24 if found.version == 4 else 64
-            raise UnitError(value, ADDRESS_ALLOWED, f"did you mean '{part}/{length}'?")
+            raise UnitError(
+                value, ADDRESS_ALLOWED, Phrase("check.did-you-mean-network", network=part, length=length)
+            )
     return value
 
 

@@ -17,6 +17,7 @@ from iolab.experiment.model.quantities import (
     Switch,
     unset,
 )
+from iolab.locale import Phrase
 from iolab.registry.image_names import PACKAGE
 from iolab.registry.nics import NicKind
 from iolab.units import UnitError
@@ -107,7 +108,7 @@ def destination(value: str) -> str:
         UnitError: it is no such place.
     """
     if not DESTINATION.fullmatch(value):
-        raise UnitError(value, "user@name, an alias of your ssh configuration, or ssh://user@name:port")
+        raise UnitError(value, Phrase("check.user-name-alias-of-your-ssh"))
     return value
 
 
@@ -137,7 +138,7 @@ def mount_options(value: str) -> str:
         UnitError: the text has another form.
     """
     if not MOUNT_OPTIONS.fullmatch(value):
-        raise UnitError(value, "options by commas, as mount -o takes them: noatime,commit=30")
+        raise UnitError(value, Phrase("check.options-by-commas-as-mount-o"))
     return value
 
 

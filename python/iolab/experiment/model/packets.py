@@ -19,6 +19,7 @@ from iolab.experiment.model.quantities import (
 )
 from iolab.experiment.model.recordings import Replay
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.registry.searches import SearchKind
 from iolab.units import UnitError
 
@@ -28,20 +29,11 @@ MOST_FLOWS = 1_000_000
 MOST_PATTERN_BYTES = 1024
 """Of a payload's own bytes."""
 
-ADDRESSES_ALLOWED = (
-    "an address (198.18.0.1), a network (198.18.0.0/16: all of its addresses) or a range "
-    "(198.18.0.1-198.18.3.254), with the distance of neighbours where it is not 1 (198.18.0.1-198.18.255.1 step 256)"
-)
+ADDRESSES_ALLOWED = Phrase("check.address-198-18-0-1-network")
 
-PORTS_ALLOWED = (
-    "a port (9) or a range of ports (1024-65535), with the distance of neighbours where it is not 1 "
-    "(1024-2048 step 2)"
-)
+PORTS_ALLOWED = Phrase("check.port-9-or-range-of-ports")
 
-PAYLOAD_ALLOWED = (
-    "incrementing, zeros, ones, random:SEED, or bytes of your own that are repeated: 0x and 1 to "
-    f"{MOST_PATTERN_BYTES} pairs of hexadecimal digits"
-)
+PAYLOAD_ALLOWED = Phrase("check.incrementing-zeros-ones-random-seed", most_pattern_bytes=MOST_PATTERN_BYTES)
 
 
 @frozen
@@ -86,7 +78,7 @@ def _written(first: str, last: str, count: int, step: int) -> str:
     return f"{first}-{last}" if step == 1 else f"{first}-{last} step {step}"
 
 
-def _ends(text: str, value: object, allowed: str) -> tuple[str, str, int]:
+def _ends(text: str, value: object, allowed: Text) -> tuple[str, str, int]:
     """Return the two ends of a range as text, and the distance of neighbours."""
     whole, _, step = text.partition(" step ")
     first, _, last = whole.partition("-")
@@ -109,9 +101,7 @@ def address_range(value: object) -> AddressRange:
         first, last, step = _ends(value, value, ADDRESSES_ALLOWED)
         begin, end = ip_address(first), ip_address(last)
         if begin.version != end.version or int(end) < int(begin):
-            raise UnitError(
-                value, ADDRESSES_ALLOWED, "a range ends in its own family, behind its first address"
-            )
+            raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.range-ends-in-own-family-behind"))
     except ValueError as error:
         raise UnitError(value, ADDRESSES_ALLOWED) from error
     return _checked(AddressRange(begin, (int(end) - int(begin)) // step + 1, step), value)
@@ -121,15 +111,17 @@ def _checked(found: AddressRange, value: object) -> AddressRange:
     last = int(found.first) + found.step * (found.count - 1)
     if found.count > MOST_FLOWS:
         raise UnitError(
-            value, ADDRESSES_ALLOWED, f"{found.count} addresses; a range has at most {MOST_FLOWS}"
+            value,
+            ADDRESSES_ALLOWED,
+            Phrase("check.addresses-range-has-at-most", count=found.count, most_flows=MOST_FLOWS),
         )
     if found.first.version == 6 and last >> 64 != int(found.first) >> 64:
-        raise UnitError(value, ADDRESSES_ALLOWED, "a range of IPv6 addresses stays within one /64")
+        raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.range-of-ipv6-addresses-stays-within"))
     if any(
         address.is_multicast or address.is_unspecified
         for address in (found.first, found.first + (last - int(found.first)))
     ):
-        raise UnitError(value, ADDRESSES_ALLOWED, "flows are between addresses of single hosts")
+        raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.flows-are-between-addresses-of-single"))
     return found
 
 

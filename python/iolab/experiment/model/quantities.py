@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from iolab import units
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.units import NS_PER_MS, NS_PER_S
 
 
@@ -64,18 +65,14 @@ STORED = "stored"
 
 T = TypeVar("T")
 
-LINE_RATE_ALLOWED = (
-    "bit/s with bit, kbit, Mbit, Gbit, Tbit, or frames/s with pps, kpps, Mpps (100Mbit, 20kpps), not 0"
-)
+LINE_RATE_ALLOWED = Phrase("check.bit-with-bit-kbit-mbit-gbit")
 
-SECONDS_ALLOWED = "whole seconds, as iperf3 counts them: 1s, 10s, 2min, at most 24h"
+SECONDS_ALLOWED = Phrase("check.whole-seconds-as-iperf3-counts")
 
 MOST_SECONDS = 86_400
 """iperf3's own bound [s]."""
 
-WINDOW_ALLOWED = (
-    "a size up to 512M, as iperf3 takes it: in bytes, or with K, M (binary: 128K is 131072 bytes)"
-)
+WINDOW_ALLOWED = Phrase("check.size-up-to-512m-as-iperf3")
 
 MOST_WINDOW_BYTES = 512 << 20
 """iperf3's own bound [bytes]."""
@@ -88,21 +85,21 @@ LEAST_MEMORY_BYTES = 96 << 20
 
 MOST_MEMORY_BYTES = 16 << 40
 
-MEMORY_ALLOWED = "96M to 16T: a whole number of bytes, or with K, M, G, T"
+MEMORY_ALLOWED = Phrase("check.96m-to-16t-whole-number")
 
 BLOCK_BYTES = 4096
 """The largest block that common disks have [bytes]."""
 
-BLOCKS_ALLOWED = "a multiple of 4K, in bytes or with K, M, G, T (binary)"
+BLOCKS_ALLOWED = Phrase("check.multiple-of-4k-in-bytes")
 
 LEAST_PERIOD_MS, MOST_PERIOD_MS = 10, 60_000
 """What an agent reads counters at [ms]."""
 
-PERIOD_ALLOWED = "whole milliseconds from 10ms to 60s"
+PERIOD_ALLOWED = Phrase("check.whole-milliseconds-from-10ms-to-60s")
 
-OFFSET_ALLOWED = "a time as 0s, 5s, 200ms, or before: -5s"
+OFFSET_ALLOWED = Phrase("check.time-as-0s-5s-200ms")
 
-LENGTH_ALLOWED = "a size from 1 to 1M in bytes, as iperf3 takes it; over UDP at most 65507"
+LENGTH_ALLOWED = Phrase("check.size-from-1-to-1m")
 
 MOST_REMEMBERED = 4096
 """Quantities remembered by their text."""
@@ -116,7 +113,7 @@ class Quantity:
     """Text or number to what is kept; raises `units.UnitError`."""
     noun: str
     """What it is, in two words."""
-    allowed: str
+    allowed: Text
     """What may be written, for messages."""
     write: Callable[[Any], str]
     """The number kept back to text."""
@@ -137,7 +134,11 @@ class Quantity:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return {"type": ["string", "number"], "examples": list(self.examples), "description": self.allowed}
+        return {
+            "type": ["string", "number"],
+            "examples": list(self.examples),
+            "description": str(self.allowed),
+        }
 
 
 @frozen

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from iolab.experiment.model.files import FileBytes
 from iolab.experiment.model.quantities import FROZEN, Count, Quantity
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.units import NS_PER_S, UnitError
 
 ETHERNET = 1
@@ -59,19 +60,21 @@ def read_capture(data: bytes) -> Iterator[Frame]:
         return _pcap(data)
     if data[:4] == struct.pack("<I", SECTION):
         return _pcapng(data)
-    raise CaptureError(f"a file that begins with {data[:4].hex(' ') or 'nothing'}, neither pcap nor pcapng")
+    raise CaptureError(
+        Phrase("check.file-begins-with-neither-pcap-nor", hex=data[:4].hex(" ") or Phrase("check.nothing"))
+    )
 
 
 def _pcap(data: bytes) -> Iterator[Frame]:
     order, unit_ns = PCAP[data[:4]]
     if len(data) < 24:
-        raise CaptureError("a pcap file that ends within its header")
-    _check_link(struct.unpack_from(f"{order}I", data, 20)[0] & 0x0FFF_FFFF, "the file")
+        raise CaptureError(Phrase("check.pcap-file-ends-within-header"))
+    _check_link(struct.unpack_from(f"{order}I", data, 20)[0] & 0x0FFF_FFFF, Phrase("check.file"))
     head, at, number = struct.Struct(f"{order}IIII"), 24, 0
     while at < len(data):
         number += 1
         if at + 16 > len(data):
-            raise CaptureError(f"a file that ends within the header of frame {number}, at byte {at}")
+            raise CaptureError(Phrase("check.file-ends-within-header-of-frame", number=number, at=at))
         seconds, units, kept, whole = head.unpack_from(data, at)
         yield Frame(seconds * NS_PER_S + units * unit_ns, _whole(data, at + 16, (kept, whole), number))
         at += 16 + kept
@@ -92,7 +95,9 @@ def _pcapng(data: bytes) -> Iterator[Frame]:
             interfaces = []
             _, length = _block(data, at, order)
         if length < 12 or length % 4 or length > MOST_BLOCK_BYTES or at + length > len(data):
-            raise CaptureError(f"a block of {length} bytes at byte {at} of {len(data)}: cut short or damaged")
+            raise CaptureError(
+                Phrase("check.block-of-bytes-at-byte", length=length, at=at, data_count=len(data))
+            )
         body = at + 8
         if kind == INTERFACE:
             interfaces.append(_interface(data, body, at + length - 4, order, len(interfaces)))
@@ -101,21 +106,19 @@ def _pcapng(data: bytes) -> Iterator[Frame]:
             place, high, low, kept, whole = struct.unpack_from(f"{order}IIIII", data, body)
             if place >= len(interfaces) or body + 20 + kept > at + length - 4:
                 raise CaptureError(
-                    f"frame {number}, at byte {at}: of interface {place}, which is not there, or damaged"
+                    Phrase("check.frame-at-byte-of-interface", number=number, at=at, place=place)
                 )
             of = interfaces[place]
             time_ns = (high << 32 | low) * NS_PER_S // of.units_per_s + of.offset_s * NS_PER_S
             yield Frame(time_ns, _whole(data, body + 20, (kept, whole), number))
         elif kind in (SIMPLE_PACKET, OLD_PACKET):
-            raise CaptureError(
-                f"frame {number + 1}, at byte {at}: a block without a time, or of an outdated kind"
-            )
+            raise CaptureError(Phrase("check.frame-at-byte-block-without-time", number=number + 1, at=at))
         at += length
 
 
 def _block(data: bytes, at: int, order: str) -> tuple[int, int]:
     if at + 12 > len(data):
-        raise CaptureError(f"a file that ends within a block, at byte {at}")
+        raise CaptureError(Phrase("check.file-ends-within-block-at-byte", at=at))
     kind, length = struct.unpack_from(f"{order}II", data, at)
     return kind, length
 
@@ -124,13 +127,13 @@ def _byte_order(data: bytes, at: int) -> str:
     for order in "<>":
         if struct.unpack_from(f"{order}I", data, at + 8)[0] == BYTE_ORDER:
             return order
-    raise CaptureError(f"a section at byte {at} whose byte order is not told")
+    raise CaptureError(Phrase("check.section-at-byte-whose-byte-order", at=at))
 
 
 def _interface(data: bytes, body: int, end: int, order: str, place: int) -> _Interface:
     if body + 8 > end:
-        raise CaptureError(f"interface {place} is cut short, at byte {body}")
-    _check_link(struct.unpack_from(f"{order}H", data, body)[0], f"interface {place}")
+        raise CaptureError(Phrase("check.interface-cut-short-at-byte", place=place, body=body))
+    _check_link(struct.unpack_from(f"{order}H", data, body)[0], Phrase("check.interface-place", place=place))
     found, at = _Interface(1_000_000, 0), body + 8
     while at + 4 <= end:
         code, length = struct.unpack_from(f"{order}HH", data, at)
@@ -145,19 +148,19 @@ def _interface(data: bytes, body: int, end: int, order: str, place: int) -> _Int
     return found
 
 
-def _check_link(link: int, what: str) -> None:
+def _check_link(link: int, what: Text) -> None:
     if link != ETHERNET:
-        raise CaptureError(f"{what} is of link type {link}; only Ethernet (1) can be sent again")
+        raise CaptureError(Phrase("check.link-type-only-ethernet-1", what=what, link=link))
 
 
 def _whole(data: bytes, begin: int, lengths: tuple[int, int], number: int) -> bytes:
     kept, whole = lengths
     if kept < whole:
-        raise CaptureError(
-            f"frame {number} was cut: {kept} of its {whole} bytes are there; capture with a larger snaplen"
-        )
+        raise CaptureError(Phrase("check.frame-was-cut-of-bytes", number=number, kept=kept, whole=whole))
     if begin + kept > len(data):
-        raise CaptureError(f"a file that ends within frame {number}, at byte {len(data)}")
+        raise CaptureError(
+            Phrase("check.file-ends-within-frame-at-byte", number=number, data_count=len(data))
+        )
     return data[begin : begin + kept]
 
 
@@ -167,12 +170,9 @@ MOST_FRAMES = 1_000_000
 LONGEST_BACK_NS = 1_000_000_000
 """Captures of several queues go back by microseconds; by more than this a time is wrong."""
 
-ALLOWED = (
-    f"a pcap or pcapng file of Ethernet, in the experiment's folder or below it, of at most 64 MiB and {MOST_FRAMES} "
-    "whole frames"
-)
+ALLOWED = Phrase("check.pcap-or-pcapng-file-of-ethernet", most_frames=MOST_FRAMES)
 
-PREFIXES_ALLOWED = "networks of one family and length (10.0.0.0/8)"
+PREFIXES_ALLOWED = Phrase("check.networks-of-one-family-and-length")
 
 
 @frozen
@@ -222,17 +222,19 @@ def _of(file: FileBytes, digest: str) -> Recording:
     try:
         for number, frame in enumerate(read_capture(file.content), start=1):
             if number > MOST_FRAMES:
-                raise UnitError(str(file), ALLOWED, f"it has more than {MOST_FRAMES} frames")
+                raise UnitError(
+                    str(file), ALLOWED, Phrase("check.has-more-than-frames", most_frames=MOST_FRAMES)
+                )
             if frames and frame.time_ns < latest:
                 back += 1
                 if latest - frame.time_ns > LONGEST_BACK_NS:
-                    raise CaptureError(f"the time of frame {number} goes back by more than a second")
+                    raise CaptureError(Phrase("check.time-of-frame-goes-back", number=number))
             latest = max(latest, frame.time_ns) if frames else frame.time_ns
             frames.append(Frame(latest, frame.bytes))
     except CaptureError as error:
-        raise UnitError(str(file), ALLOWED, str(error)) from error
+        raise UnitError(str(file), ALLOWED, error.args[0]) from error
     if not frames:
-        raise UnitError(str(file), ALLOWED, "it has no frame")
+        raise UnitError(str(file), ALLOWED, Phrase("check.has-no-frame"))
     return Recording(digest, tuple(frames), back)
 
 

@@ -12,6 +12,7 @@ from iolab.experiment.model.files import FileBytes, FileText
 from iolab.experiment.reading.document import Items, Table, line_of
 from iolab.experiment.reading.problems import Problems
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 
 RECORDING = "recording"
 
@@ -27,9 +28,9 @@ MOST_BYTES = 1 << 20
 MOST_RECORDED_BYTES = 64 << 20
 """Of a recording, which is no text."""
 
-RECORDING_ALLOWED = "the name of a readable file of at most 64 MiB, in the experiment's folder or below it"
+RECORDING_ALLOWED = Phrase("check.name-of-readable-file")
 
-ALLOWED = "the name of a readable file of at most 1 MiB of text, in the experiment's folder or below it"
+ALLOWED = Phrase("check.name-of-readable-file-of-at-most")
 
 
 def attach(document: Any, folder: Path, problems: Problems) -> Mapping[str, bytes]:
@@ -42,9 +43,11 @@ def attach(document: Any, folder: Path, problems: Problems) -> Mapping[str, byte
             continue
         if name not in found:
             read = _read(folder, name, MOST_RECORDED_BYTES if recorded else MOST_BYTES)
-            if isinstance(read, str):
+            if isinstance(read, str | Phrase):
                 allowed = RECORDING_ALLOWED if recorded else ALLOWED
-                problems.add(line_of(holder, key), f"reading the file {name}", read, allowed)
+                problems.add(
+                    line_of(holder, key), Phrase("check.reading-file-name", name=name), read, allowed
+                )
                 holder[key] = "none"
                 continue
             contents[name] = read
@@ -69,23 +72,23 @@ def _names(value: Any) -> Iterator[tuple[Any, Any, bool]]:
             yield from ((item, level, last == RECORDING) for level in named)
 
 
-def _read(folder: Path, name: str, most_bytes: int) -> bytes | str:
+def _read(folder: Path, name: str, most_bytes: int) -> bytes | Text:
     """Return what a file holds, or why it cannot be had."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not name.isprintable():
-        return "a path that leads out of the experiment's folder"
+        return Phrase("check.path-leads-out-of-experiment-folder")
     for place in (folder / path, folder / COPIES / path):
         try:
             if not place.exists():
                 continue
             if not place.is_file():
-                return "not a file"
+                return Phrase("check.not-file")
             if place.stat().st_size > most_bytes:
-                return f"a file of {place.stat().st_size} bytes"
+                return Phrase("check.file-of-bytes", size=place.stat().st_size)
             return place.read_bytes()
         except OSError as error:
             return error.strerror or str(error)
-    return "no such file"
+    return Phrase("check.no-such-file")
 
 
 EACH = "[*]"
@@ -93,7 +96,7 @@ EACH = "[*]"
 MOST_COUNT = 1000
 """Of one name: more are more than a kernel's bridge has ports for."""
 
-COUNT_ALLOWED = f"a whole number from 1 to {MOST_COUNT}"
+COUNT_ALLOWED = Phrase("check.whole-number-up-to", most=MOST_COUNT)
 
 GROUPS = ("machines", "links", "volumes", "measure")
 
@@ -145,7 +148,10 @@ def _counts(machines: Table, problems: Problems) -> Iterator[tuple[str, int]]:
     """Yield the counted machines with their numbers."""
     for name, data in machines.items():
         if isinstance(data, Table) and "count" in data:
-            doing, line = f"reading lab.machines.{name}.count", line_of(data, "count", data.line)
+            doing, line = (
+                Phrase("check.reading-lab-machines-count", name=name),
+                line_of(data, "count", data.line),
+            )
             if _is_count(data["count"]):
                 yield name, data["count"]
             else:
@@ -166,11 +172,13 @@ def _check_factors(content: object, counts: Mapping[str, int], problems: Problem
             _check_factors(value, counts, problems)
             continue
         if name not in counts:
-            advice = f"write count: 1 in lab.machines.{name}"
-            problems.add(line, f"reading {key}", name, "a machine with `count`", advice)
+            advice = Phrase("check.write-count-1-in-lab-machines", name=name)
+            problems.add(
+                line, Phrase("check.reading", place=key), name, Phrase("check.machine-with-count"), advice
+            )
         for _, level in _levels(value):
             if not _is_count(level):
-                problems.add(line, f"reading {key}", level, COUNT_ALLOWED)
+                problems.add(line, Phrase("check.reading", place=key), level, COUNT_ALLOWED)
 
 
 def _counted(path: str) -> str:
@@ -197,13 +205,15 @@ def _check_names(base: World, written: Written, problems: Problems) -> None:
     for name, count in written.counts.items():
         for taken in sorted(plain & {f"{name}{number}" for number in range(1, count + 1)}):
             line = line_of(written.groups["machines"], taken)
-            problems.add(line, "counting machines", taken, f"a name that no counted {name} has")
+            problems.add(
+                line, Phrase("check.counting-machines"), taken, Phrase("check.name-no-counted", name=name)
+            )
     for (group, name), (data, line) in base.items():
         left = next((text for text in (name, *_texts(data)) if EACH in text), None)
         if left is not None:
             known = ", ".join(f"{each}{EACH}" for each in written.counts)
-            allowed = f"{known} in a list, or in what a link named with {EACH} says"
-            problems.add(line, f"reading {group}.{name}", left, allowed)
+            allowed = Phrase("check.list-or-in-what-link", known=known, each=EACH)
+            problems.add(line, Phrase("check.reading-part", place=group, part=name), left, allowed)
 
 
 def _texts(data: Any) -> Iterator[str]:

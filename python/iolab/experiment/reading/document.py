@@ -25,6 +25,7 @@ from ruamel.yaml.events import (
 )
 
 from iolab.experiment.reading.problems import Problems, note_syntax
+from iolab.locale import Phrase, Text
 
 MOST_BYTES = 64 * 1024
 """Largest file: 1000 lines and more. Measured: the densest YAML of this size is read in 0.6 s, in pure Python."""
@@ -93,11 +94,14 @@ def written(container: Any, key: Any) -> object:
     return container[key]
 
 
+TOP_KEYS = Phrase("check.lab-and-measure")
+
+
 class Unreadable(Exception):
     """Reading must stop; the problem is noted."""
 
 
-def read(data: bytes, problems: Problems, keys: str = "lab and measure") -> Table | None:
+def read(data: bytes, problems: Problems, keys: Text = TOP_KEYS) -> Table | None:
     """Return the document's top mapping, which has such keys; on anything else note the problem and return None."""
     text = _decoded(data, problems)
     if text is None:
@@ -120,17 +124,23 @@ def read(data: bytes, problems: Problems, keys: str = "lab and measure") -> Tabl
     ) as error:
         # The parser itself stumbled; the user must still get a place to look at, not a traceback.
         problems.add(
-            1, "reading YAML", type(error).__name__, "YAML 1.2", "look for unusual characters or markers"
+            1,
+            Phrase("check.reading-yaml"),
+            type(error).__name__,
+            Phrase("check.yaml-1-2"),
+            Phrase("check.look-for-unusual-characters-or-markers"),
         )
         return None
     if not isinstance(top, Table):
-        seen = {type(None): "an empty file", Items: "a list"}.get(type(top), "a single value")
+        seen = {type(None): Phrase("check.an-empty-file"), Items: Phrase("check.a-list")}.get(
+            type(top), Phrase("check.a-single-value")
+        )
         problems.add(
             1,
-            "reading the file",
+            Phrase("check.reading-file"),
             seen,
-            f"a mapping with the keys {keys}",
-            "start from `iolab new NAME`",
+            Phrase("check.mapping-with-keys", keys=keys),
+            Phrase("check.start-from-iolab-new-name"),
         )
         return None
     return top
@@ -140,10 +150,10 @@ def _decoded(data: bytes, problems: Problems) -> str | None:
     if len(data) > MOST_BYTES:
         problems.add(
             0,
-            "reading the file",
-            f"more than {MOST_BYTES} bytes",
-            f"at most {MOST_BYTES} bytes",
-            "is this an experiment file?",
+            Phrase("check.reading-file"),
+            Phrase("check.more-than-bytes", most_bytes=MOST_BYTES),
+            Phrase("check.at-most-bytes", most_bytes=MOST_BYTES),
+            Phrase("check.is-this-an-experiment-file"),
         )
         return None
     try:
@@ -152,10 +162,10 @@ def _decoded(data: bytes, problems: Problems) -> str | None:
         line = data.count(b"\n", 0, error.start) + 1
         problems.add(
             line,
-            "reading the file",
-            f"byte 0x{data[error.start]:02x}",
-            "UTF-8 text",
-            "save the file as UTF-8",
+            Phrase("check.reading-file"),
+            Phrase("check.byte", byte=f"{data[error.start]:02x}"),
+            Phrase("check.utf-8-text"),
+            Phrase("check.save-file-as-utf-8"),
         )
         return None
     for at, character in enumerate(text):
@@ -166,7 +176,11 @@ def _decoded(data: bytes, problems: Problems) -> str | None:
         ):
             line = text.count("\n", 0, at) + 1
             problems.add(
-                line, "reading the file", f"control character 0x{ord(character):02x}", "text", "remove it"
+                line,
+                Phrase("check.reading-file"),
+                Phrase("check.control-character", code=f"{ord(character):02x}"),
+                "text",
+                Phrase("check.remove-it"),
             )
             return None
     return text
@@ -209,7 +223,12 @@ class _Builder:
                 case DocumentStartEvent():
                     self.documents += 1
                     if self.documents > 1:
-                        self.fail(line, "a second document (---)", "one document per file", "split the file")
+                        self.fail(
+                            line,
+                            Phrase("check.second-document"),
+                            Phrase("check.one-document-per-file"),
+                            Phrase("check.split-file"),
+                        )
                 case AliasEvent():
                     self.alias(event, line)
                 case ScalarEvent():
@@ -222,15 +241,17 @@ class _Builder:
                     self.close()
         return self.top
 
-    def fail(self, line: int, seen: object, allowed: str, advice: str = "") -> None:
-        self.problems.add(line, "reading YAML", seen, allowed, advice)
+    def fail(self, line: int, seen: object, allowed: Text, advice: Text = "") -> None:
+        self.problems.add(line, Phrase("check.reading-yaml"), seen, allowed, advice)
         raise Unreadable
 
     def count(self, line: int, nodes: int) -> None:
         self.nodes += nodes
         if self.nodes > MOST_NODES:
             self.fail(
-                line, f"more than {MOST_NODES} values (aliases expanded)", f"at most {MOST_NODES} values"
+                line,
+                Phrase("check.more-than-values-aliases-expanded", most_nodes=MOST_NODES),
+                Phrase("check.at-most-values", most_nodes=MOST_NODES),
             )
         if self.stack:
             self.stack[-1].nodes += nodes
@@ -240,9 +261,9 @@ class _Builder:
         if tag is not None and tag != "!":
             self.fail(
                 line,
-                f"the tag {tag}",
-                "plain values without tags",
-                "remove the tag; quote a text that begins with !",
+                Phrase("check.the-tag", tag=tag),
+                Phrase("check.plain-values-without-tags"),
+                Phrase("check.remove-tag-quote-text-begins"),
             )
 
     def alias(self, event: AliasEvent, line: int) -> None:
@@ -250,16 +271,16 @@ class _Builder:
             self.fail(
                 line,
                 f"*{event.anchor}",
-                "an alias of an anchor that is complete above",
-                'quote a text or path that begins with *: "*.from"',
+                Phrase("check.alias-of-anchor-complete-above"),
+                Phrase("check.quote-text-or-path-begins"),
             )
         value, nodes = self.anchors[event.anchor]
         if self.expects_key():
             self.fail(
                 line,
-                f"*{event.anchor} as a key",
-                "text as a key",
-                'quote a path that begins with *: "*.from"',
+                Phrase("check.alias-as-key", anchor=event.anchor),
+                Phrase("check.text-as-key"),
+                Phrase("check.quote-path-begins"),
             )
         self.count(line, nodes)
         self.put(value, line, None)
@@ -284,22 +305,22 @@ class _Builder:
         if event.style in (None, "") and name == "<<":
             self.fail(
                 line,
-                "the merge key <<",
-                "keys written out",
-                "YAML 1.2 has no merge keys; use factors for what varies",
+                Phrase("check.merge-key"),
+                Phrase("check.keys-written-out"),
+                Phrase("check.yaml-1-2-has-no-merge"),
             )
         if not name.strip() or (event.style in (None, "") and name in ("~", "null")):
-            self.fail(line, "an empty key", "text as a key")
+            self.fail(line, Phrase("check.empty-key"), Phrase("check.text-as-key"))
         content = entry.content
         assert isinstance(content, Table)
         if name in content:
             first = content.lines[name]
             self.problems.add(
                 line,
-                "reading YAML",
-                f"the key '{name}' twice",
-                "each key once",
-                f"it is first at line {first}; remove one",
+                Phrase("check.reading-yaml"),
+                Phrase("check.key-twice", key=name),
+                Phrase("check.each-key-once"),
+                Phrase("check.first-at-line-remove", first=first),
             )
         content.lines[name] = line
         entry.key = name
@@ -309,22 +330,30 @@ class _Builder:
             return _WORDS[text], None
         if _INTEGER.fullmatch(text):
             if len(text) > MOST_DIGITS:
-                self.fail(line, f"a number of {len(text)} digits", f"at most {MOST_DIGITS} digits")
+                self.fail(
+                    line,
+                    Phrase("check.number-of-digits", digits=len(text)),
+                    Phrase("check.at-most-digits", most_digits=MOST_DIGITS),
+                )
             number = int(text, 0) if text[:2] in ("0x", "0o") else int(text)
             return number, text if str(number) != text else None
         if _FLOAT.fullmatch(text):
             if len(text) > MOST_DIGITS or abs(float(text)) == float("inf"):
-                self.fail(line, text, "a number that fits a double")
+                self.fail(line, text, Phrase("check.number-fits-double"))
             return float(text), text
         if _NOT_FINITE.fullmatch(text):
-            self.fail(line, text, "a finite number")
+            self.fail(line, text, Phrase("check.finite-number"))
         return text, None
 
     def open(self, event: MappingStartEvent | SequenceStartEvent, line: int) -> None:
         if self.expects_key():
-            self.fail(line, "a list or mapping as a key", "text as a key")
+            self.fail(line, Phrase("check.list-or-mapping-as-key"), Phrase("check.text-as-key"))
         if len(self.stack) >= MOST_DEPTH:
-            self.fail(line, f"more than {MOST_DEPTH} levels of nesting", f"at most {MOST_DEPTH} levels")
+            self.fail(
+                line,
+                Phrase("check.more-than-levels-of-nesting", most_depth=MOST_DEPTH),
+                Phrase("check.at-most-levels", most=MOST_DEPTH),
+            )
         self.count(line, 1)
         content = Table(line=line) if isinstance(event, MappingStartEvent) else Items(line=line)
         self.stack.append(_Open(content, event.anchor))

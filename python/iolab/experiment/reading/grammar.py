@@ -21,6 +21,7 @@ from iolab.experiment.model.links import ADDRESS_ALLOWED, Address, Link, Volume
 from iolab.experiment.model.machines import Host, Netns, Vm
 from iolab.experiment.model.quantities import PortRef, Quantity
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.registry.registry import measure_kinds
 
 
@@ -193,12 +194,17 @@ def annotation_at(annotation: Any, place: tuple[str | int, ...]) -> Any:
     return None
 
 
-def allowed(annotation: Any) -> str:
+def allowed(annotation: Any) -> Text:
     """Return in words what may be written at a place."""
-    options = list(dict.fromkeys(_in_words(member, metadata) for member, metadata in members(annotation)))
+    options: list[Text] = list(
+        dict.fromkeys(_in_words(member, metadata) for member, metadata in members(annotation))
+    )
     if _takes_none(annotation) and "none" not in options:
         options.append("none")
-    return " or ".join(option for option in options if option) or "nothing"
+    named = [option for option in options if option]
+    if len(named) > 1:
+        return Phrase("check.one-of-options", options=named)
+    return named[0] if named else Phrase("check.nothing")
 
 
 def choices(annotation: Any) -> tuple[str, ...]:
@@ -220,37 +226,54 @@ def _takes_none(annotation: Any) -> bool:
     return annotation is NoneType or annotation is None
 
 
-def _in_words(member: Any, metadata: tuple[Any, ...]) -> str:
+def _in_words(member: Any, metadata: tuple[Any, ...]) -> Text:
     for mark in metadata:
         if isinstance(mark, Quantity):
             return mark.allowed
     if member is str and any(mark in metadata for mark in get_args(Address)[1:]):
         return ADDRESS_ALLOWED
     if member in _PLAIN:
-        return _PLAIN[member] + _bounds(metadata)
+        return _bounded(_PLAIN[member], metadata)
     if isinstance(member, type) and issubclass(member, BaseModel):
-        return f"a mapping with the keys {', '.join(keys(member))}"
+        return Phrase("check.mapping-with-the-keys", keys=", ".join(keys(member)))
     match get_origin(member):
         case origin if origin is Literal:
             return ", ".join(map(str, get_args(member)))
         case origin if origin is tuple:
             least = next((mark.min_length for mark in metadata if isinstance(mark, MinLen)), 0)
-            return f"a list of{f' {least} or more' if least else ''}: {allowed(get_args(member)[0])}"
+            item = allowed(get_args(member)[0])
+            if least:
+                return Phrase("check.list-of-at-least", least=least, item=item)
+            return Phrase("check.list-of-each", item=item)
         case _:
-            return f"a mapping of names to {allowed(get_args(member)[1])}"
+            return Phrase("check.mapping-of-names-to", item=allowed(get_args(member)[1]))
 
 
-_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text", PortRef: "text"}
+_TEXT = Phrase("check.text")
+
+_PLAIN: Mapping[object, Text] = {
+    int: Phrase("check.a-whole-number"),
+    float: Phrase("check.a-number"),
+    bool: Phrase("check.true-or-false"),
+    str: _TEXT,
+    PortRef: _TEXT,
+}
 
 
-def _bounds(metadata: tuple[Any, ...]) -> str:
-    low = high = None
+def _bounded(what: Text, metadata: tuple[Any, ...]) -> Text:
+    """Return in words what a value may be, with the bounds that its marks set."""
+    low: object = None
+    high: object = None
     for mark in metadata:
-        low = mark.ge if isinstance(mark, Ge) else f"more than {mark.gt}" if isinstance(mark, Gt) else low
-        high = mark.le if isinstance(mark, Le) else f"less than {mark.lt}" if isinstance(mark, Lt) else high
+        if isinstance(mark, Ge | Gt):
+            low = mark.ge if isinstance(mark, Ge) else Phrase("check.more-than", bound=mark.gt)
+        if isinstance(mark, Le | Lt):
+            high = mark.le if isinstance(mark, Le) else Phrase("check.less-than", bound=mark.lt)
     if low is not None and high is not None:
-        return f" from {low} to {high}"
-    return f", {low} or more" if low is not None else f", at most {high}" if high is not None else ""
+        return Phrase("check.bounded", what=what, low=low, high=high)
+    if low is not None:
+        return Phrase("check.bounded-below", what=what, low=low)
+    return what if high is None else Phrase("check.bounded-above", what=what, high=high)
 
 
 def models_within(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

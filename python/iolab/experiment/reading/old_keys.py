@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.aliases import ANY, Alias, Sort, aliases, give_notice
 from iolab.experiment.reading.document import Items, Table, line_of
 from iolab.experiment.reading.problems import Problems
+from iolab.locale import Phrase, Text
 
 LAB, MEASURE, FACTORS = "lab", "measure", "factors"
 """Keys of the document below which keys are renamed."""
@@ -91,14 +92,25 @@ class _Renaming:
         return node.get("kind") if isinstance(node, Table) else None
 
     def _refuse(self, row: Alias, line: int) -> None:
-        advice = f"it was renamed in iolab {row.since}"
-        self._problems.add(line, "reading a key", f"the key '{row.old}'", f"the key '{row.new}'", advice)
+        advice = Phrase("check.was-renamed-in-iolab", since=row.since)
+        self._problems.add(
+            line,
+            Phrase("check.reading-a-key"),
+            Phrase("check.the-key", key=row.old),
+            Phrase("check.the-key", key=row.new),
+            advice,
+        )
 
     def _rename(self, node: Table, row: Alias) -> None:
         line = line_of(node, row.old)
         if row.new in node:
-            allowed = f"the key '{row.new}' alone"
-            self._problems.add(line, "reading a key", f"the keys '{row.old}' and '{row.new}'", allowed)
+            allowed = Phrase("check.key-alone", key=row.new)
+            self._problems.add(
+                line,
+                Phrase("check.reading-a-key"),
+                Phrase("check.both-keys", old=row.old, new=row.new),
+                allowed,
+            )
             return
         if not (self._stored or row.accepted):
             self._refuse(row, line)
@@ -141,27 +153,23 @@ _TOP = {
     "exclude": "except",
 }
 
-_INSTEAD = {
-    "top": {word: f"write '{right}' for it" for word, right in _TOP.items()},
+_INSTEAD: Mapping[str, Mapping[str, Text]] = {
+    "top": {word: Phrase("check.write-for-it", word=right) for word, right in _TOP.items()},
     "links": {
-        **{word: f"write wire: {{{word}: ...}}" for word in ("delay", "loss", "corrupt", "duplicate")},
-        "rate": "write shape: {at: MACHINE.PORT, qdisc: htb, rate: ...}",
-        "bandwidth": "write shape: {at: MACHINE.PORT, qdisc: htb, rate: ...}",
+        **{word: Phrase("check.write-wire", key=word) for word in ("delay", "loss", "corrupt", "duplicate")},
+        "rate": Phrase("check.write-shape-at-machine-port-qdisc"),
+        "bandwidth": Phrase("check.write-shape-at-machine-port-qdisc"),
     },
     "machines.kind": {
-        **dict.fromkeys(
-            ("docker", "container", "namespace", "lxc"), "write netns, which is a network namespace"
-        ),
-        **dict.fromkeys(("qemu", "kvm", "guest"), "write vm, and engine: qemu"),
-        **dict.fromkeys(("ssh", "server", "machine"), "write host, and ssh: user@name"),
+        **dict.fromkeys(("docker", "container", "namespace", "lxc"), Phrase("check.write-netns")),
+        **dict.fromkeys(("qemu", "kvm", "guest"), Phrase("check.write-vm")),
+        **dict.fromkeys(("ssh", "server", "machine"), Phrase("check.write-host")),
     },
-    "measure.kind": dict.fromkeys(
-        ("iperf", "iperf3", "netperf", "tcp", "udp"), "write stream, and protocol: tcp or udp"
-    )
-    | {"fio": "write disk"},
+    "measure.kind": dict.fromkeys(("iperf", "iperf3", "netperf", "tcp", "udp"), Phrase("check.write-stream"))
+    | {"fio": Phrase("check.write-disk")},
 }
 
 
-def instead(place: str, word: object) -> str:
+def instead(place: str, word: object) -> Text:
     """Return what to write for another tool's word at a place of the document, or nothing."""
     return _INSTEAD.get(place, {}).get(str(word), "")

@@ -10,6 +10,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.tokens import ScalarToken
 
 from iolab.errors import InputError, Problem
+from iolab.locale import Phrase, Text
 
 SHOWN = 100
 """Problems told at once; a file with more has one cause that repeats."""
@@ -23,7 +24,7 @@ class Problems:
         """The file's name, as the user sees it."""
         self._found: dict[Problem, int] = {}
 
-    def add(self, line: int, doing: str, seen: object, allowed: str, advice: str = "") -> None:
+    def add(self, line: int, doing: Text, seen: object, allowed: Text, advice: Text = "") -> None:
         """Note one problem; `doing` names the place in the document. What has no line is said of the first."""
         where = f"{self.source}:{line or 1}"
         self._found.setdefault(Problem(where, doing, show(seen), allowed, advice), line)
@@ -41,10 +42,10 @@ class Problems:
             left = len(ordered) - SHOWN
             more = Problem(
                 f"{self.source}:1",
-                "reading the file",
-                f"{left} more problems",
+                Phrase("check.reading-file"),
+                Phrase("check.more-problems", count=left),
                 "none",
-                "mend the first ones and check again",
+                Phrase("check.mend-first-ones-and-check-again"),
             )
             ordered = [*ordered[:SHOWN], more]
         return InputError(ordered)
@@ -92,26 +93,26 @@ def _joined(parts: Iterable[str], budget: int) -> str:
     return ", ".join(taken)
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
+def did_you_mean(word: object, known: Iterable[str]) -> Text:
     """Return "did you mean 'x'?" for the nearest known word, or nothing."""
     text = str(word)[:80]
     known = list(known)
     folded = {item.lower().replace("_", "-"): item for item in known}
     near = get_close_matches(text.lower().replace("_", "-"), folded, n=1, cutoff=0.6)
-    return f"did you mean '{folded[near[0]]}'?" if near else ""
+    return Phrase("check.did-you-mean", word=folded[near[0]]) if near else ""
 
 
-def listed(words: Iterable[str], most: int = 40) -> str:
+def listed(words: Iterable[str], most: int = 40) -> Text:
     """Return words as a comma-separated list for `allowed`."""
     words = list(words)
-    text = ", ".join(words[:most]) if words else "none is written"
-    return f"{text}, ... ({len(words)} in all)" if len(words) > most else text
+    text = ", ".join(words[:most]) if words else Phrase("check.none-written")
+    return Phrase("check.list-cut-off", shown=text, count=len(words)) if len(words) > most else text
 
 
 RESERVED = frozenset({"machines", "links", "volumes", "measure", "factors", "lab", "value", "none", "all"})
 """Names that mean something else where a machine, link, volume or measure is named."""
 
-PORT_ALLOWED = "machine.port, the port an interface name of at most 15 letters, digits, - and _ (e.g. eth0)"
+PORT_ALLOWED = Phrase("check.machine-port-port-interface-name")
 
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,14}", re.ASCII)
 
@@ -125,18 +126,21 @@ def is_port(name: str) -> bool:
     return _PORT.fullmatch(name) is not None
 
 
-def name_problem(name: str, *, short: bool) -> str:
+def name_problem(name: str, *, short: bool) -> Text:
     """Return what a name must be where it is not; `short` names become parts of interface names."""
     if not (_SHORT if short else _LONG).fullmatch(name):
-        text = f"letters, digits, - and _, beginning with a letter or digit, at most {15 if short else 40}"
-        return text + (" (it names an interface)" if short else "")
-    return f"a name other than {', '.join(sorted(RESERVED))}" if name in RESERVED else ""
+        if short:
+            return Phrase("check.interface-name-of-at-most", most=15)
+        return Phrase("check.name-of-at-most", most=40)
+    return Phrase("check.name-other-than", names=", ".join(sorted(RESERVED))) if name in RESERVED else ""
 
 
 def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
     """Note what keeps a text from being read as YAML, at its line, with advice."""
     if not isinstance(error, MarkedYAMLError):
-        problems.add(1, "reading YAML", str(error).splitlines()[0][:200], "YAML 1.2")
+        problems.add(
+            1, Phrase("check.reading-yaml"), str(error).splitlines()[0][:200], Phrase("check.yaml-1-2")
+        )
         return
     said = " ".join(str(part) for part in (error.context, error.problem) if part)
     mark = error.problem_mark or error.context_mark
@@ -145,12 +149,14 @@ def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
     line = opened or line
     rows = text.splitlines()
     row = rows[line - 1] if line <= len(rows) else ""
-    seen = row.strip()[:60] or "the end of the file"
+    seen = row.strip()[:60] or Phrase("check.end-of-file")
     if opened:
-        advice = "a quote that is opened in this line is not closed in it: close it"
+        advice: Text = Phrase("check.quote-opened-in-line-not-closed")
     else:
-        advice = "indent with spaces, not tabs" if "\t" in row else _syntax_advice(said)
-    problems.add(line, f"reading YAML ({said[:160]})", seen, "YAML 1.2", advice)
+        advice = Phrase("check.indent-with-spaces-not-tabs") if "\t" in row else _syntax_advice(said)
+    problems.add(
+        line, Phrase("check.reading-yaml-because", reason=said[:160]), seen, Phrase("check.yaml-1-2"), advice
+    )
 
 
 def _quote_opened(error: MarkedYAMLError, text: str, line: int) -> int | None:
@@ -172,11 +178,11 @@ def _quote_opened(error: MarkedYAMLError, text: str, line: int) -> int | None:
     return None
 
 
-def _syntax_advice(said: str) -> str:
+def _syntax_advice(said: str) -> Text:
     if "mapping values are not allowed" in said:
-        return "quote text that holds ': ', and check the indentation"
+        return Phrase("check.quote-text-holds-and-check-indentation")
     if "could not find expected ':'" in said or "expected ',' or" in said:
-        return "a bracket, a brace, a comma or a colon is missing before here"
+        return Phrase("check.bracket-brace-comma-or-colon-missing")
     if "alias" in said or "anchor" in said:
-        return "quote text that begins with * or &"
-    return "check quotes, brackets and indentation"
+        return Phrase("check.quote-text-begins")
+    return Phrase("check.check-quotes-brackets-and-indentation")

@@ -12,6 +12,7 @@ from iolab.experiment.reading.document import line_of
 from iolab.experiment.reading.grammar import allowed, annotation_at, choices, keys, members, models
 from iolab.experiment.reading.old_keys import instead
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
+from iolab.locale import Phrase, Text
 from iolab.registry.guard import place_of
 from iolab.registry.registry import instrument_kinds, package_behind
 from iolab.units import UnitError
@@ -65,11 +66,11 @@ def check(
     """Return the model of a section's data, or note what is wrong; `partial` does not mind absent keys."""
     if not isinstance(data, Mapping):
         what = (
-            "a mapping, e.g. {kind: " + next(iter(models()[section.group])) + "}"
+            Phrase("check.mapping-with-kind", kind=next(iter(models()[section.group])))
             if section.group in ("machines", "measure")
-            else "a mapping"
+            else Phrase("check.a-mapping")
         )
-        problems.add(line, f"reading {section.place}", data, what)
+        problems.add(line, Phrase("check.reading", place=section.place), data, what)
         return None
     model = model_of(section, data)
     if model is None:
@@ -90,10 +91,10 @@ def check(
         package = package_behind(error)
         if package is None:
             raise
-        seen = f"{type(error).__name__} at {place_of(error)}: {error}"
-        allowed_of_model = f"a model of the kind {data['kind']!r} that raises nothing but ValueError"
-        advice = f"mend or update {package}, or uninstall it"
-        problems.add(line, f"reading {section.place}", seen, allowed_of_model, advice)
+        seen = Phrase("check.raised-at", error=type(error).__name__, place=place_of(error), message=error)
+        allowed_of_model = Phrase("check.model-of-kind-raises-nothing-but", data=repr(data["kind"]))
+        advice = Phrase("check.mend-or-update-package", package=package)
+        problems.add(line, Phrase("check.reading", place=section.place), seen, allowed_of_model, advice)
         return None
 
 
@@ -105,7 +106,7 @@ def _note_kind(
         at = line_of(data, "kind", line)
         problems.add(
             at,
-            f"reading {section.place}.kind",
+            Phrase("check.reading-kind", place=section.place),
             data["kind"],
             listed(kinds),
             instead(f"{section.group}.kind", data["kind"]) or did_you_mean(data["kind"], kinds),
@@ -114,12 +115,16 @@ def _note_kind(
     if not partial:
         near = next((word for word in map(str, data) if did_you_mean(word, ["kind"])), None)
         advice = (
-            f"is '{near}' meant to be 'kind'?"
+            Phrase("check.meant-to-be-kind", word=near)
             if near
-            else "add kind: " + kinds[-1 if section.group == "machines" else 0]
+            else Phrase("check.add-kind", kind=kinds[-1 if section.group == "machines" else 0])
         )
         problems.add(
-            line_of(data, None, line), f"reading {section.place}", "no kind", f"kind: {listed(kinds)}", advice
+            line_of(data, None, line),
+            Phrase("check.reading", place=section.place),
+            Phrase("check.no-kind"),
+            Phrase("check.kind-one-of", kinds=listed(kinds)),
+            advice,
         )
 
 
@@ -159,22 +164,24 @@ def _note(
         outer = outer[word]
     last = place[-1] if place else None
     line = line_of(outer, last, line)
-    doing = "reading " + ".".join(map(str, (section.place, *place)))
+    doing = Phrase("check.reading", place=".".join(map(str, (section.place, *place))))
     if detail["type"] == "missing":
         within = annotation_at(model, place)
         problems.add(
             line,
             doing,
-            f"no {last}",
-            allowed(within) if within is not None else f"a value for {last}",
-            f"add {last}: ...",
+            Phrase("check.no-key", key=last),
+            allowed(within) if within is not None else Phrase("check.a-value-for", key=last),
+            Phrase("check.add-value", key=last),
         )
         return
     if detail["type"] == "extra_forbidden":
         known = _siblings(model, place, outer)
         of_group = instead(section.group, last) if len(place) == 1 else ""
         near = of_group or did_you_mean(last, known)
-        problems.add(line, doing, f"the key '{last}'", f"the keys {listed(known)}", near)
+        problems.add(
+            line, doing, Phrase("check.the-key", key=last), Phrase("check.the-keys", keys=listed(known)), near
+        )
         return
     seen = outer[last] if last is not None else data
     if detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
@@ -191,15 +198,21 @@ def _note(
     words = choices(annotation)
     advice = did_you_mean(seen, words) if isinstance(seen, str) else ""
     if isinstance(seen, bool) and "on" in words:
-        advice = f"did you mean '{'on' if seen else 'off'}'?"
+        advice = Phrase("check.did-you-mean", word="on" if seen else "off")
     problems.add(line, doing, seen, allowed(annotation), advice)
 
 
-def _note_instrument(seen: object, line: int, doing: str, problems: Problems) -> None:
+def _note_instrument(seen: object, line: int, doing: Text, problems: Problems) -> None:
     """Note an instrument whose kind is missing or unknown."""
     kinds = tuple(instrument_kinds())
     if isinstance(seen, Mapping) and "kind" not in seen:
-        problems.add(line_of(seen, None, line), doing, "no kind", f"kind: {listed(kinds)}", "add kind: ...")
+        problems.add(
+            line_of(seen, None, line),
+            doing,
+            Phrase("check.no-kind"),
+            Phrase("check.kind-one-of", kinds=listed(kinds)),
+            Phrase("check.add-a-kind"),
+        )
         return
     if isinstance(seen, Mapping):
         line, doing, seen = line_of(seen, "kind", line), f"{doing}.kind", seen["kind"]

@@ -9,6 +9,7 @@ from iolab.experiment.model.machines import Machine, Netns, Ready
 from iolab.experiment.reading.problems import PORT_ALLOWED, is_port, listed
 from iolab.experiment.references.link_references import check_over, check_shape
 from iolab.experiment.references.view import Place, View
+from iolab.locale import Phrase
 
 
 def check_lab(view: View) -> None:
@@ -17,13 +18,15 @@ def check_lab(view: View) -> None:
     _check_tree(view)
     for name, volume in view.lab.volumes.items():
         if volume.on is not None and volume.on not in view.lab.machines:
-            view.add(Section("volumes", name), ("on",), volume.on, view.lab.machines, "a machine")
+            view.add(
+                Section("volumes", name), ("on",), volume.on, view.lab.machines, Phrase("check.a-machine")
+            )
     _check_ends(view)
     for name, link in view.lab.links.items():
         section = Section("links", name)
         for port in link.addresses:
             if port not in link.ends:
-                view.add(section, ("addresses", port), port, link.ends, "an end of this link")
+                view.add(section, ("addresses", port), port, link.ends, Phrase("check.end-of-link"))
         _check_join(view, section, link)
         check_over(view, section, link)
         if link.shape is not None:
@@ -37,13 +40,21 @@ def _check_machines(view: View) -> None:
     for name, machine in view.lab.machines.items():
         section = Section("machines", name)
         if machine.kind != "host" and machine.count is not None:
-            advice = f"write count in lab.machines of the file, and vary machines.{name}.count"
-            view.say(section, ("count",), "count in a level", "no count here", advice)
+            advice = Phrase("check.write-count-in-lab-machines", name=name)
+            view.say(
+                section, ("count",), Phrase("check.count-in-level"), Phrase("check.no-count-here"), advice
+            )
         if machine.on is not None and machine.on not in view.lab.machines:
-            view.add(section, ("on",), machine.on, view.lab.machines, "a machine")
+            view.add(section, ("on",), machine.on, view.lab.machines, Phrase("check.a-machine"))
         for index, disk in enumerate(machine.disks):
             if disk.volume not in view.lab.volumes:
-                view.add(section, ("disks", index, "volume"), disk.volume, view.lab.volumes, "a volume")
+                view.add(
+                    section,
+                    ("disks", index, "volume"),
+                    disk.volume,
+                    view.lab.volumes,
+                    Phrase("check.a-volume"),
+                )
         check_standing(view, section, machine)
         if machine.kind == "netns" and machine.device is not None:
             _check_device(view, section, machine, machine.device)
@@ -51,7 +62,9 @@ def _check_machines(view: View) -> None:
 
 def _check_device(view: View, section: Section, machine: Netns, device: Impairments) -> None:
     if machine.forward != "xdp":
-        view.say(section, ("device",), f"a device with forward: {machine.forward}", "forward: xdp")
+        view.say(
+            section, ("device",), Phrase("check.device-with-forward", forward=machine.forward), "forward: xdp"
+        )
     _check_impairments(view, section, "device", device)
 
 
@@ -64,25 +77,32 @@ def _check_join(view: View, section: Section, link: Link) -> None:
     modes = MODES.get(link.join or "", ())
     if link.mode is not None and link.mode not in modes:
         allowed = (
-            f"join: {link.join} with mode: {listed(modes)}" if modes else "mode with join: macvlan or ipvlan"
+            Phrase("check.join-with-mode", join=link.join, modes=listed(modes))
+            if modes
+            else Phrase("check.mode-with-join-macvlan-or-ipvlan")
         )
-        view.say(section, ("mode",), f"mode: {link.mode}", allowed)
+        view.say(section, ("mode",), Phrase("check.mode", mode=link.mode), allowed)
     if link.path is not None and not link.cable:
-        allowed = "`path` on a cable; of an emulated path `wire` has rate and delay"
-        view.say(section, ("path",), "path on a link that is made", allowed)
+        allowed = Phrase("check.path-on-cable-of-emulated-path")
+        view.say(section, ("path",), Phrase("check.path-on-link-made"), allowed)
     if link.cable and link.join is not None:
-        view.say(section, ("join",), f"join: {link.join} on a cable", "no join: a cable is there")
+        view.say(
+            section,
+            ("join",),
+            Phrase("check.join-on-cable", join=link.join),
+            Phrase("check.no-join-cable-there"),
+        )
 
 
 def _check_wire(view: View, section: Section, link: Link, wire: Wire) -> None:
     for end in wire.sent_by:
         if end not in link.ends:
-            view.add(section, ("wire", "sent_by", end), end, link.ends, "an end of this link")
+            view.add(section, ("wire", "sent_by", end), end, link.ends, Phrase("check.end-of-link"))
     for place, seen, allowed in wire.senseless(link.ends):
         view.say(section, ("wire", *place), seen, allowed)
     if wire.emulator == "netem" and link.shape is not None:
-        allowed = "emulator: iolab, or no shape: both would be the queueing discipline of the port"
-        view.say(section, ("wire", "emulator"), "emulator: netem with a shape", allowed)
+        allowed = Phrase("check.emulator-iolab-or-no-shape-both")
+        view.say(section, ("wire", "emulator"), Phrase("check.emulator-netem-with-shape"), allowed)
 
 
 def _check_tree(view: View) -> None:
@@ -98,7 +118,7 @@ def _check_tree(view: View) -> None:
                         Section("machines", circle[-1]),
                         ("on",),
                         " on ".join([*circle, parent]),
-                        "machines that form a tree",
+                        Phrase("check.machines-form-tree"),
                     )
                 break
             seen.append(parent)
@@ -111,16 +131,20 @@ def _check_ends(view: View) -> None:
         for index, end in enumerate(link.ends):
             machine = end.machine
             if not is_port(end.port):
-                advice = f"did you mean '{end}.eth0'?" if end in view.lab.machines else ""
+                advice = (
+                    Phrase("check.did-you-mean-first-port", machine=end) if end in view.lab.machines else ""
+                )
                 view.say(section, ("ends", index), end, PORT_ALLOWED, advice)
             elif machine not in view.lab.machines:
-                view.add(section, ("ends", index), machine, view.lab.machines, "a machine")
+                view.add(section, ("ends", index), machine, view.lab.machines, Phrase("check.a-machine"))
             elif end in link.ends[:index]:
-                view.say(section, ("ends", index), f"{end} twice", "ends that differ")
+                view.say(
+                    section, ("ends", index), Phrase("check.twice", name=end), Phrase("check.ends-differ")
+                )
             elif not _joins_children(view, link, machine):
                 if end in taken:
-                    advice = f"it is already an end of '{taken[end]}'; use another port"
-                    view.say(section, ("ends", index), end, "a port of one link only", advice)
+                    advice = Phrase("check.already-end-of-use-another-port", taken=taken[end])
+                    view.say(section, ("ends", index), end, Phrase("check.port-of-one-link-only"), advice)
                 taken[end] = name
 
 
@@ -138,14 +162,14 @@ def _check_addresses(view: View) -> None:
     count = Counter(address.partition("/")[0] for _, _, address in given)
     for section, port, address in given:
         if count[address.partition("/")[0]] > 1:
-            view.say(section, ("addresses", port), address, "an address that no other port has")
+            view.say(section, ("addresses", port), address, Phrase("check.address-no-other-port"))
 
 
 MODES = {"macvlan": ("bridge",), "ipvlan": ("l2", "l3", "l3s")}
 """What macvlans and ipvlans on one interface can be."""
 
 
-ONE_READY = "one of listens, prints, succeeds"
+ONE_READY = Phrase("check.one-of-listens-prints-succeeds")
 
 LONGEST_START_NS = 50_000_000_000
 """Of a service: the agent waits no longer for what makes a part of the lab."""
@@ -156,15 +180,28 @@ def check_standing(view: View, section: Section, machine: Machine) -> None:
     for name, change in machine.run.items():
         for key in ("do", "undo", "check"):
             if change is not None and (words := getattr(change, key)) and not words[0]:
-                view.say(section, ("run", name, key), "an empty word", "the name of a program first")
+                view.say(
+                    section,
+                    ("run", name, key),
+                    Phrase("check.empty-word"),
+                    Phrase("check.name-of-program-first"),
+                )
     for name, service in machine.services.items():
         if service is None:
             continue
         check_ready(view, section, ("services", name, "ready"), service.ready)
         if not service.run[0]:
-            view.say(section, ("services", name, "run"), "an empty word", "the name of a program first")
+            view.say(
+                section,
+                ("services", name, "run"),
+                Phrase("check.empty-word"),
+                Phrase("check.name-of-program-first"),
+            )
         if service.within > LONGEST_START_NS:
-            seen, allowed = f"{service.within / 1e9:g} s", f"at most {LONGEST_START_NS / 1e9:g} s"
+            seen, allowed = (
+                f"{service.within / 1e9:g} s",
+                Phrase("check.at-most-seconds", most=f"{LONGEST_START_NS / 1000000000.0:g}"),
+            )
             view.say(section, ("services", name, "within"), seen, allowed)
 
 
@@ -172,4 +209,4 @@ def check_ready(view: View, section: Section, place: Place, ready: Ready) -> Non
     """Note it when a program is ready by more than one thing."""
     given = [ready.listens is not None, ready.prints is not None, bool(ready.succeeds)]
     if sum(given) > 1:
-        view.say(section, place, f"{sum(given)} of them", ONE_READY)
+        view.say(section, place, Phrase("check.several-of-them", count=sum(given)), ONE_READY)

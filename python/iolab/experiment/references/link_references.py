@@ -10,6 +10,7 @@ from iolab.experiment.model.links import Link, Shape, ShapeClass
 from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.problems import listed
 from iolab.experiment.references.view import Place, View, check_place
+from iolab.locale import Phrase, Text
 from iolab.registry.qdiscs import QDISCS
 from iolab.units import ETHERNET_HEADER_BYTES
 
@@ -31,17 +32,32 @@ def check_over(view: View, section: Section, link: Link) -> None:
     if not link.over:
         for key, value in (("tunnel", link.tunnel), ("bond", link.bond)):
             if value is not None:
-                view.say(section, (key,), f"{key}: {value} without `over`", "over: the link, or links, below")
+                view.say(
+                    section,
+                    (key,),
+                    Phrase("check.value-without-over", key=key, value=value),
+                    Phrase("check.over-link-or-links-below"),
+                )
         return
     if link.tunnel is not None and link.bond is not None:
-        view.say(section, ("bond",), f"bond: {link.bond} with tunnel: {link.tunnel}", "one of them")
+        view.say(
+            section,
+            ("bond",),
+            Phrase("check.bond-with-tunnel", bond=link.bond, tunnel=link.tunnel),
+            Phrase("check.one-of-them"),
+        )
     for number, name in enumerate(link.over):
         if name not in view.lab.links:
-            view.add(section, ("over",), name, view.lab.links, "a link")
+            view.add(section, ("over",), name, view.lab.links, Phrase("check.a-link"))
         elif name == section.name or section.name in _deep(view.lab.links, name):
-            view.say(section, ("over",), f"{name}, which lies over {section.name} itself", "a link below")
+            view.say(
+                section,
+                ("over",),
+                Phrase("check.lies-over-itself", name=name, name_2=section.name),
+                Phrase("check.link-below"),
+            )
         elif name in link.over[:number]:
-            view.say(section, ("over",), f"{name} twice", "links that differ")
+            view.say(section, ("over",), Phrase("check.twice", name=name), Phrase("check.links-differ"))
     for end in link.ends:
         _check_below(view, section, link, end)
     _check_keys(view, section, link)
@@ -68,14 +84,22 @@ def _check_below(view: View, section: Section, link: Link, end: PortRef) -> None
             name for name in known if any(one in view.lab.links[name].addresses for one in ends[name])
         ):
             view.say(
-                Section("links", name), ("addresses",), f"an address of a part of {end}", f"one of {end}"
+                Section("links", name),
+                ("addresses",),
+                Phrase("check.address-of-part", end=end),
+                Phrase("check.one-of-ports", ports=end),
             )
         for name in wrong:
             view.say(
-                section, ("over",), name, f"links with one end at {end.machine}: each is a part of {end}"
+                section, ("over",), name, Phrase("check.links-with-one-end", machine=end.machine, end=end)
             )
     elif known and not any(ends.values()):
-        view.say(section, ("over",), listed(known), f"a link with an end at {end.machine}, to carry {end}")
+        view.say(
+            section,
+            ("over",),
+            listed(known),
+            Phrase("check.link-with-end-at-to-carry", machine=end.machine, end=end),
+        )
 
 
 def _check_keys(view: View, section: Section, link: Link) -> None:
@@ -84,35 +108,51 @@ def _check_keys(view: View, section: Section, link: Link) -> None:
             None,
             type(link).model_fields[key].get_default(call_default_factory=True),
         ):
-            allowed = "ends and over alone: there is only the link below, set it there"
+            allowed: Text = Phrase("check.ends-and-over-alone-there-only")
             if not is_plain(link):
-                allowed = f"no {key} on a link over another"
+                allowed = Phrase("check.no-on-link-over-another", key=key)
             view.say(section, (key,), key, allowed)
     for key, seen, allowed in _senseless(link):
         view.say(section, (key,), seen, allowed)
 
 
-def _senseless(link: Link) -> Iterator[tuple[str, str, str]]:
+def _senseless(link: Link) -> Iterator[tuple[str, Text, Text]]:
     """Give what does not go together, by its key: what was seen, and what is allowed."""
     if link.tunnel in PAIRS and len(link.ends) > 2:
-        yield "tunnel", f"tunnel: {link.tunnel} with {len(link.ends)} ends", "vxlan, wireguard, or two ends"
+        yield (
+            "tunnel",
+            Phrase("check.tunnel-with-ends", tunnel=link.tunnel, ends_count=len(link.ends)),
+            Phrase("check.vxlan-wireguard-or-two-ends"),
+        )
     if link.bond is not None and len(link.ends) > 2:
-        yield "ends", f"{len(link.ends)} ends of a bond", "two ends, which the links below join"
+        yield (
+            "ends",
+            Phrase("check.ends-of-bond", ends_count=len(link.ends)),
+            Phrase("check.two-ends-links-below-join"),
+        )
     if link.bond is not None and link.mtu is not None:
-        yield "mtu", f"mtu: {link.mtu} on a bond", "the mtu of the links below, which a bond takes over"
+        yield "mtu", Phrase("check.mtu-on-bond", mtu=link.mtu), Phrase("check.mtu-of-links-below-bond-takes")
     if link.id is not None and link.tunnel == "wireguard":
-        yield "id", f"id: {link.id} with tunnel: wireguard", "no id: its keys tell its peers apart"
+        yield (
+            "id",
+            Phrase("check.id-with-tunnel-wireguard", id=link.id),
+            Phrase("check.no-id-keys-tell-peers-apart"),
+        )
     if link.id is not None and link.bond is not None:
-        yield "id", f"id: {link.id} with bond: {link.bond}", "an id on a tunnel"
+        yield "id", Phrase("check.id-with-bond", id=link.id, bond=link.bond), Phrase("check.id-on-tunnel")
     if link.id is not None and link.tunnel == "vxlan" and link.id >= 1 << 24:
-        yield "id", f"id: {link.id}", "a VXLAN network identifier, 0 to 16777215 (RFC 7348)"
+        yield "id", Phrase("check.id", id=link.id), Phrase("check.vxlan-network-identifier-0-to-16777215")
     if link.hash is not None and link.bond not in POLICIES:
-        yield "hash", f"hash: {link.hash} with bond: {link.bond or 'none'}", f"bond: {listed(POLICIES)}"
+        yield (
+            "hash",
+            Phrase("check.hash-with-bond", hash=link.hash, bond=link.bond or "none"),
+            Phrase("check.bond", policies=listed(POLICIES)),
+        )
     if link.shape is not None and link.shape.qdisc == "pacer":
         yield (
             "shape",
-            "qdisc: pacer on a link over another",
-            "a kernel's qdisc, or the pacer on the link below",
+            Phrase("check.qdisc-pacer-on-link-over-another"),
+            Phrase("check.kernel-qdisc-or-pacer-on-link"),
         )
 
 
@@ -138,16 +178,16 @@ DEEPEST = 7
 def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
     """Note what is wrong with the shape of a link."""
     if shape.at not in link.ends:
-        view.add(section, ("shape", "at"), shape.at, link.ends, "an end of this link")
+        view.add(section, ("shape", "at"), shape.at, link.ends, Phrase("check.end-of-link"))
     _check_discipline(view, section, link, shape)
     _check_frames_fit(view, section, link, shape)
     if shape.limit is not None and shape.latency is not None:
-        allowed = "one of the two: both say how long the queue is"
-        view.say(section, ("shape", "latency"), "limit and latency", allowed)
+        allowed = Phrase("check.one-of-two-both-say-how")
+        view.say(section, ("shape", "latency"), Phrase("check.limit-and-latency"), allowed)
     if shape.default is not None and shape.default not in shape.classes:
-        view.add(section, ("shape", "default"), shape.default, shape.classes, "a class")
+        view.add(section, ("shape", "default"), shape.default, shape.classes, Phrase("check.a-class"))
     elif shape.default is not None and shape.below(shape.default):
-        allowed = "a class without classes below it"
+        allowed = Phrase("check.class-without-classes-below")
         view.say(section, ("shape", "default"), shape.default, allowed)
     if _check_tree(view, section, shape) and shape.rate is not None:
         _check_sums(view, section, shape)
@@ -159,37 +199,58 @@ def _check_discipline(view: View, section: Section, link: Link, shape: Shape) ->
     """Note a rate that is missing, and keys that the queueing discipline does not take."""
     row = QDISCS[shape.qdisc]
     if shape.rate is None and row.takes_rate:
-        view.say(section, ("shape",), f"{shape.qdisc} without a rate", "a rate", "add rate: ...")
+        view.say(
+            section,
+            ("shape",),
+            Phrase("check.without-a-rate", what=shape.qdisc),
+            Phrase("check.a-rate"),
+            Phrase("check.add-rate"),
+        )
     if shape.rate is not None and not row.takes_rate:
         takers = " or ".join(name for name, each in QDISCS.items() if each.takes_rate)
-        view.say(section, ("shape", "rate"), f"rate with {shape.qdisc}", f"rate with {takers}")
+        view.say(
+            section,
+            ("shape", "rate"),
+            Phrase("check.rate-with-qdisc", qdisc=shape.qdisc),
+            Phrase("check.rate-with-qdisc", qdisc=takers),
+        )
     if shape.qdisc == "pacer" and shape.burst is not None and link.wire is not None:
-        allowed = "no burst: an emulated path has times of its own, which a pacer that loses rate would shift"
-        view.say(section, ("shape", "burst"), "burst on a link with a wire", allowed)
+        allowed = Phrase("check.no-burst-emulated-path-has-times")
+        view.say(section, ("shape", "burst"), Phrase("check.burst-on-link-with-wire"), allowed)
     for key in QDISC_KEYS:
         if getattr(shape, key) and key not in row.keys:
             takers = " or ".join(name for name, each in QDISCS.items() if key in each.keys)
-            view.say(section, ("shape", key), f"{key} with {shape.qdisc}", f"{key} with {takers}")
+            view.say(
+                section,
+                ("shape", key),
+                Phrase("check.key-with-qdisc", key=key, qdisc=shape.qdisc),
+                Phrase("check.key-with-qdisc", key=key, qdisc=takers),
+            )
 
 
 def _check_frames_fit(view: View, section: Section, link: Link, shape: Shape) -> None:
     """Note a queue or a bucket too small for a full frame of the link, and a rate too low for tc."""
     frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + ETHERNET_HEADER_BYTES
-    allowed = f"at least a frame of this link, {frame_bytes} bytes"
+    allowed = Phrase("check.at-least-frame-of-link-bytes", frame_bytes=frame_bytes)
     if shape.limit is not None and shape.limit < frame_bytes:
-        view.say(section, ("shape", "limit"), f"a queue of {shape.limit} bytes", allowed)
+        view.say(section, ("shape", "limit"), Phrase("check.queue-of-bytes", size=shape.limit), allowed)
     if shape.qdisc in WHOLE_BUCKETS and shape.burst is not None and shape.burst < frame_bytes:
-        view.say(section, ("shape", "burst"), f"a bucket of {shape.burst} bytes", allowed)
+        view.say(section, ("shape", "burst"), Phrase("check.bucket-of-bytes", size=shape.burst), allowed)
     if shape.qdisc in WHOLE_BUCKETS and shape.limit is not None and shape.limit < (shape.burst or 0):
         view.say(
-            section, ("shape", "limit"), f"{shape.limit} bytes", f"at least the burst, {shape.burst} bytes"
+            section,
+            ("shape", "limit"),
+            Phrase("check.bytes", count=shape.limit),
+            Phrase("check.at-least-burst-bytes", burst=shape.burst),
         )
     rates = {("shape", "rate"): shape.rate} | {
         ("shape", "classes", name, "rate"): one.rate for name, one in shape.classes.items()
     }
     for place, rate in rates.items():
         if rate is not None and rate < LEAST_BPS:
-            view.say(section, place, f"{rate} bit/s", f"at least {LEAST_BPS} bit/s")
+            view.say(
+                section, place, f"{rate} bit/s", Phrase("check.at-least-bit-per-second", least=LEAST_BPS)
+            )
 
 
 def _check_class(view: View, section: Section, shape: Shape, name: str, one: ShapeClass) -> None:
@@ -198,18 +259,38 @@ def _check_class(view: View, section: Section, shape: Shape, name: str, one: Sha
         if getattr(one, key) is not None and key not in QDISCS[shape.qdisc].class_keys:
             takers = " or ".join(kind for kind, row in QDISCS.items() if key in row.class_keys)
             if "classes" in QDISCS[shape.qdisc].keys:
-                view.say(section, (*place, key), f"{key} with {shape.qdisc}", f"{key} with {takers}")
+                view.say(
+                    section,
+                    (*place, key),
+                    Phrase("check.key-with-qdisc", key=key, qdisc=shape.qdisc),
+                    Phrase("check.key-with-qdisc", key=key, qdisc=takers),
+                )
     for key, end in (("from", one.src), ("to", one.dst)):
         if end is not None and check_place(view, section, (*place, key), end) and shape.below(name):
-            allowed = "filters of classes without classes below them"
-            view.say(section, (*place, key), f"{name} has {', '.join(shape.below(name))} below it", allowed)
+            allowed = Phrase("check.filters-of-classes-without-classes-below")
+            view.say(
+                section,
+                (*place, key),
+                Phrase("check.has-below", name=name, below=", ".join(shape.below(name))),
+                allowed,
+            )
     if one.leaf is not None and shape.below(name):
-        view.say(section, (*place, "leaf"), f"{name} has classes below it", "queues of classes without any")
+        view.say(
+            section,
+            (*place, "leaf"),
+            Phrase("check.has-classes-below", name=name),
+            Phrase("check.queues-of-classes-without-any"),
+        )
     if one.leaf is not None and shape.limit is not None:
-        view.say(section, (*place, "leaf"), "leaf, and a limit of the shape", "one of the two")
+        view.say(
+            section, (*place, "leaf"), Phrase("check.leaf-and-limit-of-shape"), Phrase("check.one-of-the-two")
+        )
     if one.ceil is not None and one.ceil < one.rate:
         view.say(
-            section, (*place, "ceil"), f"a ceil of {one.ceil} bit/s", f"at least the rate, {one.rate} bit/s"
+            section,
+            (*place, "ceil"),
+            Phrase("check.a-ceil-of", ceil=one.ceil),
+            Phrase("check.at-least-the-rate", rate=one.rate),
         )
 
 
@@ -219,7 +300,13 @@ def _check_tree(view: View, section: Section, shape: Shape) -> bool:
     for name, one in shape.classes.items():
         place: Place = ("shape", "classes", name, "parent")
         if one.parent is not None and one.parent not in shape.classes:
-            view.add(section, place, one.parent, (each for each in shape.classes if each != name), "a class")
+            view.add(
+                section,
+                place,
+                one.parent,
+                (each for each in shape.classes if each != name),
+                Phrase("check.a-class"),
+            )
             good = False
             continue
         above, seen = one.parent, [name]
@@ -228,10 +315,15 @@ def _check_tree(view: View, section: Section, shape: Shape) -> bool:
             above = shape.classes[above].parent
         if above in seen and told.isdisjoint(seen):
             told.update(seen)
-            view.say(section, place, " below ".join([*seen, str(above)]), "classes that form a tree")
+            view.say(section, place, " below ".join([*seen, str(above)]), Phrase("check.classes-form-tree"))
         good = good and above not in seen
         if len(seen) > DEEPEST:
-            view.say(section, place, f"{len(seen)} classes below each other", f"at most {DEEPEST}")
+            view.say(
+                section,
+                place,
+                Phrase("check.classes-below-each-other", seen_count=len(seen)),
+                Phrase("check.at-most", most=DEEPEST),
+            )
             good = False
     return good
 
@@ -242,13 +334,18 @@ def _check_sums(view: View, section: Section, shape: Shape) -> None:
         children = {name: shape.classes[name] for name in shape.below(above)}
         sure = shape.rate_bps if above is None else shape.classes[above].rate
         most = shape.rate_bps if above is None else shape.classes[above].most_bps
-        parent = "the port" if above is None else above
+        parent = Phrase("check.the-port") if above is None else above
         for name, one in children.items():
             if one.most_bps > most:
                 key = "rate" if one.ceil is None else "ceil"
-                allowed = f"at most what {parent} may have, {most} bit/s"
+                allowed = Phrase("check.at-most-the-parent-ceil", parent=parent, rate=most)
                 view.say(section, ("shape", "classes", name, key), f"{one.most_bps} bit/s", allowed)
         together = sum(one.rate for one in children.values())
         if together > sure and all(one.rate <= sure for one in children.values()):
-            seen = f"{together} bit/s for {', '.join(children)} together"
-            view.say(section, ("shape", "classes"), seen, f"at most the rate of {parent}, {sure} bit/s")
+            seen = Phrase("check.rate-together", rate=together, classes=", ".join(children))
+            view.say(
+                section,
+                ("shape", "classes"),
+                seen,
+                Phrase("check.at-most-the-parent-rate", parent=parent, rate=sure),
+            )

@@ -17,6 +17,7 @@ from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.experiment.references.lab_references import check_lab
 from iolab.experiment.references.view import View, check_measure
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.registry.registry import measure_kinds
 
 ENDS = ("from", "to", "on")
@@ -33,9 +34,9 @@ def check_plain_names(tree: Mapping[str, Any], added: Iterable[str], problems: P
         if machine not in machines:
             problems.add(
                 line,
-                f"resolving {place}",
+                Phrase("check.resolving", place=place),
                 value,
-                f"a machine: {listed(machines)}",
+                Phrase("check.a-machine-of", machines=listed(machines)),
                 did_you_mean(machine, list(machines)),
             )
 
@@ -66,7 +67,7 @@ def _tables(group: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield from ((name, table) for name, table in group.items() if isinstance(table, Mapping))
 
 
-THIS_COMPUTER = "this computer"
+THIS_COMPUTER = Phrase("check.this-computer")
 
 
 @frozen
@@ -77,11 +78,11 @@ class VolumeTrouble:
     """Whose."""
     place: tuple[str | int, ...]
     """Where in it."""
-    seen: str
+    seen: Text
     """What is wrong."""
-    allowed: str
+    allowed: Text
     """What would be right."""
-    advice: str
+    advice: Text
     """What to do."""
 
 
@@ -96,10 +97,10 @@ def idle_volumes(lab: Lab, used: Collection[str]) -> Iterator[VolumeTrouble]:
     """Yield the volumes of a lab that no machine has as a disk, in any cell."""
     for name in lab.volumes:
         if name not in used:
-            allowed = "a volume that some machine has among its disks"
-            advice = f"write disks: [{{volume: {name}}}] at a machine, or remove the volume"
+            allowed = Phrase("check.volume-some-machine-has-among-disks")
+            advice = Phrase("check.write-disks-volume-name-at-machine", name=name)
             yield VolumeTrouble(
-                Section("volumes", name), (), f"{name}, which no machine uses", allowed, advice
+                Section("volumes", name), (), Phrase("check.no-machine-uses", name=name), allowed, advice
             )
 
 
@@ -114,15 +115,15 @@ def volume_troubles(lab: Lab) -> Iterator[VolumeTrouble]:
                 yield VolumeTrouble(
                     section,
                     place,
-                    f"{disk.volume}, which {owner} has already",
-                    "a volume that no other disk is: two writers spoil each other's files",
-                    "give each machine a volume of its own",
+                    Phrase("check.has-already", volume=disk.volume, owner=owner),
+                    Phrase("check.volume-no-other-disk-two-writers"),
+                    Phrase("check.give-each-machine-volume-of-own"),
                 )
             elif trouble := _far(lab, name, machine, disk.volume):
                 yield VolumeTrouble(section, place, *trouble)
 
 
-def _far(lab: Lab, name: str, machine: Machine, volume: str) -> tuple[str, str, str] | None:
+def _far(lab: Lab, name: str, machine: Machine, volume: str) -> tuple[Text, Text, Text] | None:
     """Tell of a volume on another computer than the one that would open it."""
     found = lab.volumes.get(volume)
     if found is None or found.export is not None:
@@ -131,19 +132,23 @@ def _far(lab: Lab, name: str, machine: Machine, volume: str) -> tuple[str, str, 
     opener = _opener(lab, name, machine)
     if holder is None or opener is None or holder == opener:
         return None
-    seen = f"{volume}, which lies on {holder}, while {name} is on {opener}"
-    place = "remove `on` from the volume" if opener == THIS_COMPUTER else f"write on: {opener} at the volume"
-    return seen, "a volume on the same computer", place
+    seen = Phrase("check.lies-on-while", volume=volume, holder=holder, name=name, opener=opener)
+    place = (
+        Phrase("check.remove-on-from-volume")
+        if opener == THIS_COMPUTER
+        else Phrase("check.write-on-at-volume", opener=opener)
+    )
+    return seen, Phrase("check.volume-on-same-computer"), place
 
 
-def _opener(lab: Lab, name: str, machine: Machine) -> str | None:
+def _opener(lab: Lab, name: str, machine: Machine) -> Text | None:
     """Return the computer that opens a machine's disks: that of a guest's hypervisor, or its own."""
     if machine.kind != "vm":
         return _computer(lab, name)
     return THIS_COMPUTER if machine.on is None else _computer(lab, machine.on)
 
 
-def _computer(lab: Lab, name: str) -> str | None:
+def _computer(lab: Lab, name: str) -> Text | None:
     """Return the machine whose kernel a machine is on; None where names lead nowhere, or in a circle."""
     for _ in range(len(lab.machines) + 1):
         machine = lab.machines.get(name)

@@ -12,6 +12,7 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.document import line_of
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.registry.registry import instrument_kinds, measure_kinds
 
 Place = tuple[str | int, ...]
@@ -37,18 +38,22 @@ class View:
         place: Place,
         seen: object,
         known: Iterable[str],
-        what: str,
+        what: Text,
     ) -> None:
         """Note a name that leads nowhere."""
         words = list(known)
-        doing = "resolving " + ".".join(map(str, (section.place, *place)))
+        doing = Phrase("check.resolving", place=".".join(map(str, (section.place, *place))))
         self.problems.add(
-            self.line(section, place), doing, seen, f"{what}: {listed(words)}", did_you_mean(seen, words)
+            self.line(section, place),
+            doing,
+            seen,
+            Phrase("check.one-of-names", what=what, names=listed(words)),
+            did_you_mean(seen, words),
         )
 
-    def say(self, section: Section, place: Place, seen: object, allowed: str, advice: str = "") -> None:
+    def say(self, section: Section, place: Place, seen: object, allowed: Text, advice: Text = "") -> None:
         """Note anything else that is wrong."""
-        doing = "resolving " + ".".join(map(str, (section.place, *place)))
+        doing = Phrase("check.resolving", place=".".join(map(str, (section.place, *place))))
         self.problems.add(self.line(section, place), doing, seen, allowed, advice)
 
     def within(self, section: Section, place: Place, key: str) -> Place:
@@ -81,7 +86,7 @@ def check_place(view: View, section: Section, place: Place, name: str) -> bool:
             place,
             name,
             (port for port in view.ports if port.machine == ref.machine),
-            "a port that a link has",
+            Phrase("check.port-link"),
         )
     else:
         view.add(
@@ -89,7 +94,7 @@ def check_place(view: View, section: Section, place: Place, name: str) -> bool:
             place,
             name,
             (*view.lab.machines, *view.ports) if ref.port else view.lab.machines,
-            "a machine, or a machine.port that a link has",
+            Phrase("check.machine-or-machine-port-link"),
         )
     return False
 
@@ -136,28 +141,32 @@ def _check_looks_at_once(
             for index, one in enumerate(own):
                 if (link := _link_of(view, one.at)) in taken:
                     place = view.within(section, (key, index), "at")
-                    view.say(section, place, f"{one.at}, at once with {part}'s", f"one {key} of link {link}")
+                    view.say(
+                        section,
+                        place,
+                        Phrase("check.at-once", at=one.at, part=part),
+                        Phrase("check.one-of-link", key=key, link=link),
+                    )
 
 
 def _check_together(view: View, resolver: Resolver, section: Section, measure: Measure) -> None:
     """Note what is wrong with measures that are taken at once: of one that takes others, and of one that is taken."""
     kind = measure_kinds()[measure.kind]
     if (taker := resolver.taken_by(section.name)) and kind.parts is None and kind.as_part is None:
-        allowed = f"kind: {listed([one.name for one in measure_kinds().values() if one.as_part is not None])}"
-        view.say(section, ("kind",), f"{measure.kind}, at once with others by {taker}", allowed)
+        kinds = [one.name for one in measure_kinds().values() if one.as_part is not None]
+        allowed = Phrase("check.kind-one-of", kinds=listed(kinds))
+        view.say(
+            section, ("kind",), Phrase("check.at-once-with-others", kind=measure.kind, taker=taker), allowed
+        )
     if kind.parts is None:
         if section.name in resolver.together:
-            view.say(
-                section, ("kind",), measure.kind, "one kind in all cells, where one takes measures at once"
-            )
+            view.say(section, ("kind",), measure.kind, Phrase("check.one-kind-in-all-cells-where"))
         return
     parts = kind.parts(measure)
     if section.name not in resolver.together or any(
         part in resolver.measures and part not in resolver.together[section.name] for part in parts
     ):
-        allowed = (
-            "the same measures in all cells, written under measure; a factor may set one of them to none"
-        )
+        allowed = Phrase("check.same-measures-in-all-cells-written")
         view.say(section, ("of",), ", ".join(parts), allowed)
         return
     for part in parts:
@@ -165,14 +174,17 @@ def _check_together(view: View, resolver: Resolver, section: Section, measure: M
             view.say(
                 section,
                 ("of", part),
-                f"'{part}', which takes measures itself",
-                "a measure with figures of its own",
+                Phrase("check.takes-measures-itself", part=part),
+                Phrase("check.measure-with-figures-of-own"),
             )
         elif part not in resolver.measures:
-            view.add(section, ("of", part), part, resolver.measures, "a measure")
+            view.add(section, ("of", part), part, resolver.measures, Phrase("check.a-measure"))
         elif (other := resolver.taken_by(part)) != section.name:
             view.say(
-                section, ("of", part), f"'{part}', which {other} takes already", "a measure in one of them"
+                section,
+                ("of", part),
+                Phrase("check.takes-already", part=part, other=other),
+                Phrase("check.measure-in"),
             )
 
 
@@ -195,7 +207,12 @@ def _check_looks(view: View, section: Section, measure: Measure) -> None:
             whole = link is not None and (key == "watch" and len(view.lab.links[link].ends) == 2)
             if any(whole or at in (one.at, link) or one.at == link for at in before):
                 place = view.within(section, (key, index), "at")
-                view.say(section, place, f"{one.at} beside {before[0]}", f"one {key} of link {link}")
+                view.say(
+                    section,
+                    place,
+                    Phrase("check.at-beside-before", at=one.at, before=before[0]),
+                    Phrase("check.one-of-link", key=key, link=link),
+                )
 
 
 def _link_of(view: View, at: str) -> str | None:
@@ -208,15 +225,15 @@ def _link_of(view: View, at: str) -> str | None:
 def check_machine(view: View, section: Section, place: Place, name: str) -> None:
     """Note a name that is no machine."""
     if name not in view.lab.machines:
-        view.add(section, place, name, view.lab.machines, "a machine")
+        view.add(section, place, name, view.lab.machines, Phrase("check.a-machine"))
 
 
 def check_any_cpus(view: View, section: Section, place: Place, machine: str) -> None:
     """Note a machine with `program_cpus` in a measure whose program does not follow them."""
     found = view.lab.machines.get(machine)
     if found is not None and found.kind == "netns" and found.program_cpus:
-        allowed = "machines without program_cpus; kinds that follow them: stream, ping, rr, command"
-        view.say(section, place, f"'{machine}', which has program_cpus", allowed)
+        allowed = Phrase("check.machines-without-program-cpus-kinds-follow")
+        view.say(section, place, Phrase("check.has-program-cpus", machine=machine), allowed)
 
 
 def check_pair(view: View, section: Section, place: Place, key: str, source: str, target: str) -> None:
@@ -233,9 +250,14 @@ def check_pair(view: View, section: Section, place: Place, key: str, source: str
             view.say(
                 section,
                 (*place, word),
-                f"'{name}', which no link reaches",
-                "a machine with a port on some link",
+                Phrase("check.no-link-reaches", name=name),
+                Phrase("check.machine-with-port-on-some-link"),
             )
             return
     if source == target:
-        view.say(section, (*place, "to"), f"'{target}' to itself", "two different machines or ports")
+        view.say(
+            section,
+            (*place, "to"),
+            Phrase("check.to-itself", name=target),
+            Phrase("check.two-different-machines-or-ports"),
+        )
