@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from iolab.experiment.experiment import Section
 from iolab.experiment.model.instruments import Capture, Profile, Queues, Samplers, Watch, Wires
 from iolab.experiment.references.view import Place, View
-from iolab.registry.rows import AnyInstrumentKind, InstrumentKind
+from iolab.registry.rows import AnyInstrumentKind, InstrumentKind, Later
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -90,36 +90,27 @@ def _check_profile(view: View, section: Section, place: Place, profile: Profile)
             view.add(section, within, name, list(view.lab.machines), "a machine of the lab")
 
 
-def _profile(site: "Site", asked: Profile) -> "Instrument":
-    from iolab.trial.instruments.profile import profile_of
-
-    return profile_of(site, asked)
-
-
 def _profile_needs(lab: "Lab", asked: Profile, purpose: "Purpose") -> "Iterator[Wanted]":
     from iolab.lab.requirements.part_needs import profile_needs
 
     return profile_needs(lab, asked.on, purpose)
 
 
-def _watch(site: "Site", asked: Watch) -> "Instrument":
-    from iolab.trial.instruments.watch import watch_of
-
-    return watch_of(site, asked)
-
-
-def _capture(site: "Site", asked: Capture) -> "Instrument":
-    from iolab.trial.instruments.capture import capture_of
-
-    return capture_of(site, asked)
-
-
 KINDS: tuple[AnyInstrumentKind, ...] = (
     InstrumentKind(model=Samplers, make=_samplers),
     InstrumentKind(model=Queues, make=_queues, always=True),
     InstrumentKind(model=Wires, make=_wires, always=True),
-    InstrumentKind(model=Watch, make=_watch, check_names=_check_watch),
-    InstrumentKind(model=Capture, make=_capture, check_names=_check_capture),
-    InstrumentKind(model=Profile, make=_profile, check_names=_check_profile, lab_needs=_profile_needs),
+    InstrumentKind(
+        model=Watch, make=Later("iolab.trial.instruments.watch:watch_of"), check_names=_check_watch
+    ),
+    InstrumentKind(
+        model=Capture, make=Later("iolab.trial.instruments.capture:capture_of"), check_names=_check_capture
+    ),
+    InstrumentKind(
+        model=Profile,
+        make=Later("iolab.trial.instruments.profile:profile_of"),
+        check_names=_check_profile,
+        lab_needs=_profile_needs,
+    ),
 )
 """The table."""

@@ -9,30 +9,15 @@ from iolab.experiment.references.lab_references import check_ready
 from iolab.experiment.references.view import Place, View, check_machine
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.registry.rows import MeasureKind, ShortForm
+from iolab.registry.rows import Later, MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured, Readings
-    from iolab.trial.programs.measure import Programs
 
 OWN_FIGURES = ("elapsed_s", "cpu_user_s", "cpu_system_s")
 """What iolab itself sees of a program."""
 ONE_RUN = "either run, the program and its arguments as a list of words, or shell, a text for `sh -c`"
 ONE_FIGURE = "one of path (JSONPath), pattern (a regular expression), column (of CSV)"
-
-
-def _measure(site: "Site", measure: CommandMeasure) -> "Programs":
-    from iolab.trial.programs.measure import measure_command
-
-    return measure_command(site, measure)
-
-
-def _conclude(evidence: "Programs", readings: "Readings") -> "Measured":
-    from iolab.trial.programs.measure import conclude_command
-
-    return conclude_command(evidence, readings)
 
 
 def _check_names(view: View, section: Section, measure: CommandMeasure) -> None:
@@ -108,8 +93,8 @@ def _typed(measure: CommandMeasure, program: Program, topology: Topology) -> str
 COMMAND = MeasureKind(
     model=CommandMeasure,
     duration_ns=lambda measure: measure.duration,
-    measure=_measure,
-    conclude=_conclude,
+    measure=Later("iolab.trial.programs.measure:measure_command"),
+    conclude=Later("iolab.trial.programs.measure:conclude_command"),
     check_names=_check_names,
     named_by=frozenset({"on", "servers"}),
     named_programs=_named_programs,

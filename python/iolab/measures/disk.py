@@ -11,30 +11,15 @@ from iolab.experiment.references.view import View, check_any_cpus, check_machine
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import in_memory
 from iolab.registry.disk_programs import DISK_PROGRAMS, HDPARM
-from iolab.registry.rows import MeasureKind
+from iolab.registry.rows import Later, MeasureKind
 from iolab.trial.disk.disk_programs import row_of, runs_own, size_of, times_as_hdparm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
     from iolab.experiment.model.machines import Disk
-    from iolab.trial.disk.measure import DiskRead
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured, Readings
 
 MOST_SHARE = 0.8
 """Of a volume, what a file on it may have: file systems need room of their own."""
-
-
-def _measure(site: "Site", measure: DiskMeasure) -> "DiskRead":
-    from iolab.trial.disk.measure import measure_disk
-
-    return measure_disk(site, measure)
-
-
-def _conclude(read: "DiskRead", readings: "Readings") -> "Measured":
-    from iolab.trial.disk.measure import conclude_disk
-
-    return conclude_disk(read, readings)
 
 
 def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
@@ -173,8 +158,8 @@ def _commands(measure: DiskMeasure, _topology: Topology) -> Sequence[str]:
 DISK = MeasureKind(
     model=DiskMeasure,
     duration_ns=_duration_ns,
-    measure=_measure,
-    conclude=_conclude,
+    measure=Later("iolab.trial.disk.measure:measure_disk"),
+    conclude=Later("iolab.trial.disk.measure:conclude_disk"),
     check_names=_check_names,
     named_by=frozenset({"on"}),
     on_hosts={name: row.package for name, row in DISK_PROGRAMS.items() if row.package is not None},

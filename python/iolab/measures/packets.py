@@ -3,43 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Section
-from iolab.experiment.model.packets import Packets
+from iolab.experiment.model.packets import Forwarding, Latency, LoadCurve, Packets
 from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.references.view import Place, View, check_any_cpus, check_pair
-from iolab.lab.packets.needs import packet_needs
+from iolab.lab.packets.frames import fps_of, given_fps
+from iolab.lab.packets.needs import check_packets, packet_needs
 from iolab.lab.topology import Topology
-from iolab.registry.rows import MeasureKind, ShortForm
-
-if TYPE_CHECKING:
-    from iolab.experiment.experiment import Lab
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
-from typing import TYPE_CHECKING
-
-from iolab.errors import InputError, Problem
-from iolab.experiment.model.packets import Forwarding
-from iolab.lab.packets.frames import fps_of
-from iolab.lab.packets.needs import check_packets
-from iolab.registry.searches import SEARCHES
-
-if TYPE_CHECKING:
-    from iolab.experiment.experiment import Lab
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
-from typing import TYPE_CHECKING
-
-from iolab.experiment.model.packets import LoadCurve
-from iolab.registry.searches import FAST_NS
-
-if TYPE_CHECKING:
-    from iolab.experiment.experiment import Lab
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured
-from typing import TYPE_CHECKING
-
-from iolab.experiment.model.packets import Latency
-from iolab.lab.packets.frames import given_fps
+from iolab.registry.rows import Later, MeasureKind, ShortForm
+from iolab.registry.searches import FAST_NS, SEARCHES
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -107,12 +80,6 @@ def packet_kind(
     )
 
 
-def _measure_forwarding(site: "Site", measure: Forwarding) -> "Measured":
-    from iolab.trial.packets.forwarding import measure_forwarding
-
-    return measure_forwarding(site, measure)
-
-
 def _forwarding_ns(measure: Forwarding) -> int:
     trial_ns = measure.trial + LOAD_OVERHEAD_NS
     search_ns = SEARCHES[measure.search].duration_ns(trial_ns, measure.trials)
@@ -135,17 +102,11 @@ def _check_forwarding(measure: Forwarding, lab: "Lab", topology: Topology) -> No
 FORWARDING = packet_kind(
     Forwarding,
     duration_ns=_forwarding_ns,
-    measure=_measure_forwarding,
+    measure=Later("iolab.trial.packets.forwarding:measure_forwarding"),
     check=_check_forwarding,
     leading=("forwarded_fps",),
     short_forms={"forwarding": ShortForm(device=True)},
 )
-
-
-def _measure_load_curve(site: "Site", measure: LoadCurve) -> "Measured":
-    from iolab.trial.packets.load_curve import measure_load_curve
-
-    return measure_load_curve(site, measure)
 
 
 def _load_curve_ns(measure: LoadCurve) -> int:
@@ -163,16 +124,10 @@ def _check_load_curve(measure: LoadCurve, lab: "Lab", topology: Topology) -> Non
 LOAD_CURVE = packet_kind(
     LoadCurve,
     duration_ns=_load_curve_ns,
-    measure=_measure_load_curve,
+    measure=Later("iolab.trial.packets.load_curve:measure_load_curve"),
     check=_check_load_curve,
     leading=("forwarded_fps",),
 )
-
-
-def _measure_latency(site: "Site", measure: Latency) -> "Measured":
-    from iolab.trial.packets.load_curve import measure_latency
-
-    return measure_latency(site, measure)
 
 
 def _check_latency(measure: Latency, lab: "Lab", topology: Topology) -> None:
@@ -184,7 +139,7 @@ def _check_latency(measure: Latency, lab: "Lab", topology: Topology) -> None:
 LATENCY = packet_kind(
     Latency,
     duration_ns=lambda measure: measure.duration,
-    measure=_measure_latency,
+    measure=Later("iolab.trial.packets.load_curve:measure_latency"),
     check=_check_latency,
     leading=("latency_p50_ns",),
 )

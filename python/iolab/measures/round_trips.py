@@ -10,41 +10,14 @@ from iolab.experiment.references.view import View, check_pair
 from iolab.lab.links.shared import check_reach
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.registry.rows import MeasureKind, ShortForm
+from iolab.registry.rows import Later, MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured, Readings
-    from iolab.trial.round_trips.measure import Echoes, Transactions
 
 LEAST_DATAGRAM, MOST_DATAGRAM = 24, 65_507
 """UDP payload: which request it is must fit, and it must fit into a packet [bytes]."""
 Trips = TypeVar("Trips", bound=RoundTrips)
-
-
-def _ping(site: "Site", measure: Ping) -> "Echoes":
-    from iolab.trial.round_trips.measure import measure_ping
-
-    return measure_ping(site, measure)
-
-
-def _conclude_ping(evidence: "Echoes", readings: "Readings") -> "Measured":
-    from iolab.trial.round_trips.measure import conclude_ping
-
-    return conclude_ping(evidence, readings)
-
-
-def _request_response(site: "Site", measure: RequestResponse) -> "Transactions":
-    from iolab.trial.round_trips.measure import measure_transactions
-
-    return measure_transactions(site, measure)
-
-
-def _conclude_transactions(evidence: "Transactions", readings: "Readings") -> "Measured":
-    from iolab.trial.round_trips.measure import conclude_transactions
-
-    return conclude_transactions(evidence, readings)
 
 
 def _check_names(view: View, section: Section, measure: RoundTrips) -> None:
@@ -102,8 +75,8 @@ def _as_part(measure: Trips, number: int) -> Trips:
 PING = MeasureKind(
     model=Ping,
     duration_ns=lambda measure: measure.duration + measure.warm_up,
-    measure=_ping,
-    conclude=_conclude_ping,
+    measure=Later("iolab.trial.round_trips.measure:measure_ping"),
+    conclude=Later("iolab.trial.round_trips.measure:conclude_ping"),
     check_names=_check_names,
     named_by=frozenset({"from", "to"}),
     kernels=_kernels,
@@ -117,8 +90,8 @@ PING = MeasureKind(
 RR = MeasureKind(
     model=RequestResponse,
     duration_ns=lambda measure: measure.duration + measure.warm_up,
-    measure=_request_response,
-    conclude=_conclude_transactions,
+    measure=Later("iolab.trial.round_trips.measure:measure_transactions"),
+    conclude=Later("iolab.trial.round_trips.measure:conclude_transactions"),
     check_names=_check_transactions,
     named_by=frozenset({"from", "to"}),
     kernels=_kernels,

@@ -12,30 +12,15 @@ from iolab.lab.links.shared import check_reach
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.registry.rows import MeasureKind, ShortForm
+from iolab.registry.rows import Later, MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.lab_access import Site
-    from iolab.trial.measurement import Measured, Readings
-    from iolab.trial.streams.measure import StreamRead
 
 PORTS_OF_A_PART = 200
 """From the first port of one of several streams at once to that of the next."""
 MOST_DATAGRAM = 65_507
 """UDP payload over IPv4 [bytes]."""
-
-
-def _measure(site: "Site", measure: Stream) -> "StreamRead":
-    from iolab.trial.streams.measure import measure_stream
-
-    return measure_stream(site, measure)
-
-
-def _conclude(read: "StreamRead", readings: "Readings") -> "Measured":
-    from iolab.trial.streams.measure import conclude_stream
-
-    return conclude_stream(read, readings)
 
 
 def _check_names(view: View, section: Section, measure: Stream) -> None:
@@ -149,8 +134,8 @@ def _as_part(measure: Stream, number: int) -> Stream:
 STREAM = MeasureKind(
     model=Stream,
     duration_ns=lambda measure: measure.duration + measure.warm_up,
-    measure=_measure,
-    conclude=_conclude,
+    measure=Later("iolab.trial.streams.measure:measure_stream"),
+    conclude=Later("iolab.trial.streams.measure:conclude_stream"),
     check_names=_check_names,
     named_by=frozenset({"from", "to", "on", "flows"}),
     programs={"iperf3": "iperf3"},

@@ -1,11 +1,13 @@
 """What a row says of a kind of measure, and of an instrument: all that the other rooms need to know of it.
 
-The functions of a row import what they need when they are called: to read an experiment file nothing that measures is
-loaded. `analysis` and `report` hang what is theirs on the kind's name, in their own layer.
+A row names what measures by `Later`, and its other functions import what they need when they are called: to read an
+experiment file nothing that measures is loaded. `analysis` and `report` hang what is theirs on the kind's name, in
+their own layer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from pydantic import BaseModel
@@ -35,6 +37,17 @@ def _nothing(*_: object) -> tuple[()]:
 
 def _fits(*_: object) -> None:
     return None
+
+
+@frozen
+class Later:
+    """A function that is imported when it is called: rows name so what measures."""
+
+    name: str
+    """As module:name."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return resolve_name(self.name)(*arguments)
 
 
 def kind_of_model(model: type[BaseModel]) -> str:

@@ -1,15 +1,16 @@
 """Parts of other packages: found by their entry points; a broken one says so, and whose it is."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import EntryPoint
-from typing import Literal
+from pkgutil import resolve_name
+from typing import Any, Literal
 
 import pytest
 
 from iolab.errors import UnsupportedError
 from iolab.experiment.model.measures import Measure
 from iolab.registry.registry import MEASURES, instrument_kinds, joined, measure_kinds, programs
-from iolab.registry.rows import AnyMeasureKind, MeasureKind
+from iolab.registry.rows import AnyMeasureKind, Later, MeasureKind
 
 
 class Ping(Measure):
@@ -123,3 +124,12 @@ def test_iolabs_own_kinds_and_instruments_are_rows_too() -> None:
         "together",
     ]
     assert list(instrument_kinds()) == ["samplers", "queues", "wires", "watch", "capture", "profile"]
+
+
+def test_every_function_that_a_row_names_is_there() -> None:
+    """It is imported only when it is called."""
+    rows: list[Any] = [*measure_kinds().values(), *instrument_kinds().values()]
+    values = [getattr(row, each.name) for row in rows for each in fields(row)]
+    named = [value.name for value in values if isinstance(value, Later)]
+    assert len(named) >= 16
+    assert all(callable(resolve_name(name)) for name in named)
