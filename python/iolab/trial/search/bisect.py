@@ -17,10 +17,17 @@ from iolab.messages.searches import (
     WidthReached,
 )
 from iolab.results.search import Found, Goal, LoadResult, StopReason
-
-from .evidence import asked_for, limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
-from .ledger import Ledger, Reading, prove, settle
-from .types import UNFINISHED, LoadTrial, Stop
+from iolab.trial.search.evidence import (
+    asked_for,
+    limits_seen,
+    load_counted,
+    out_of_time,
+    places_at,
+    spent_ns,
+    strict_fps,
+)
+from iolab.trial.search.ledger import Ledger, Reading, prove, settle
+from iolab.trial.search.types import UNFINISHED, LoadTrial, Stop
 
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t, 97.5 %, for 1 to 9 degrees of freedom."""

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from iolab.results.search import Goal, LoadResult
+from iolab.trial.search.capacity import Capacity, Observation, estimate, falls_with_load
+from iolab.trial.search.evidence import SLACK, Sustained, meets
+from iolab.trial.search.ledger import Ledger, Reading, Votes, count_votes, decided_bounds
+from iolab.trial.search.types import LoadTrial
 from iolab.units import NS_PER_S
-
-from .capacity import Capacity, Observation, estimate, falls_with_load
-from .evidence import SLACK, Sustained, meets
-from .ledger import Ledger, Reading, Votes, count_votes, decided_bounds
-from .types import LoadTrial
 
 EXPECTED_LOSSES = 10
 """Frames that may be lost in a trial that decides: with fewer, one stray frame would decide."""

@@ -12,9 +12,8 @@ from typing import TypedDict
 from iolab.messages.searches import TimeSpent
 from iolab.messages.warnings import DeviceChanged
 from iolab.results.search import EXCUSED_RATIO, TAKEN_UP_RATIO, Goal, LoadResult, StopReason
+from iolab.trial.search.types import LoadTrial, Stop
 from iolab.units import NS_PER_S
-
-from .types import LoadTrial, Stop
 
 SAME_LOAD = 1.03
 """Loads that differ by less are the same [ratio]."""

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 
 from iolab.messages.searches import TrialsDisagree
 from iolab.results.search import Found, Goal, LoadResult, StopReason
-
-from .estimates import View, load_of, look
-from .evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
-from .ledger import settle
-from .steps import follow
-from .types import UNFINISHED, LoadTrial, Stop
+from iolab.trial.search.estimates import View, load_of, look
+from iolab.trial.search.evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
+from iolab.trial.search.ledger import settle
+from iolab.trial.search.steps import follow
+from iolab.trial.search.types import UNFINISHED, LoadTrial, Stop
 
 MOST_TRIALS = 120
 """After so many the device is called unsteady; the slowest device simulated needs 60."""

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from iolab.results.search import Goal, LoadResult
+from iolab.trial.search.evidence import UNKNOWN, Sustained, cleared, disturbed, load_counted, meets
+from iolab.trial.search.types import LoadTrial
 from iolab.units import NS_PER_S
-
-from .evidence import UNKNOWN, Sustained, cleared, disturbed, load_counted, meets
-from .types import LoadTrial
 
 LONGER = 2
 """How much longer a trial is run again that reached the device's limit too late to tell a rate."""

@@ -22,11 +22,17 @@ from iolab.messages.searches import (
     PlainSearchEnd,
 )
 from iolab.results.search import Found, Goal, LoadResult, StopReason
+from iolab.trial.search.evidence import (
+    limits_seen,
+    load_counted,
+    out_of_time,
+    places_at,
+    spent_ns,
+    strict_fps,
+)
+from iolab.trial.search.ledger import Ledger, prove, settle
+from iolab.trial.search.types import UNFINISHED, LoadTrial, Stop
 from iolab.units import NS_PER_S
-
-from .evidence import limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
-from .ledger import Ledger, prove, settle
-from .types import UNFINISHED, LoadTrial, Stop
 
 FOREVER_S = 1e12
 """The library's own time limit reads a clock; ours counts the trials' time [s]."""

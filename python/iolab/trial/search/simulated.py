@@ -9,10 +9,9 @@ from random import Random
 
 from iolab.messages.evidence import HeldUp
 from iolab.results.search import LoadResult
+from iolab.trial.search.steady import Parts, find_steady
+from iolab.trial.search.types import LoadTrial
 from iolab.units import NS_PER_S
-
-from .steady import Parts, find_steady
-from .types import LoadTrial
 
 PARTS = 100
 """A trial is looked at in so many parts, as the agent does."""

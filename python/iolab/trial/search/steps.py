@@ -10,10 +10,8 @@ from iolab.messages.searches import (
     LowestLost,
 )
 from iolab.results.search import Goal, StopReason
-from iolab.units import NS_PER_S
-
-from .capacity import Capacity
-from .estimates import (
+from iolab.trial.search.capacity import Capacity
+from iolab.trial.search.estimates import (
     EXPECTED_LOSSES,
     LONGEST_S,
     SHORTEST_S,
@@ -26,9 +24,10 @@ from .estimates import (
     scout_s,
     trial_at,
 )
-from .evidence import meets
-from .ledger import Votes, proof_ns
-from .types import LoadTrial, Stop
+from iolab.trial.search.evidence import meets
+from iolab.trial.search.ledger import Votes, proof_ns
+from iolab.trial.search.types import LoadTrial, Stop
+from iolab.units import NS_PER_S
 
 BELOW, ABOVE = 0.2, 0.62
 """Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
