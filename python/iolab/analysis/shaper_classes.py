@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolab.experiment.model.links import Shape
-from iolab.lab.links.htb import Selector
-from iolab.lab.links.shaping import selectors_of
+from iolab.lab.links.shaping import Selector, selectors_of
 from iolab.lab.topology import Topology
 from iolab.messages.warnings import TrialWarning
 from iolab.results.series import Over, Series, Times, Values
