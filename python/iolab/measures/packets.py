@@ -9,7 +9,7 @@ from iolab.experiment.model.packets import Forwarding, Latency, LoadCurve, Packe
 from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.references.view import Place, View, check_any_cpus, check_pair
 from iolab.lab.packets.frames import fps_of, given_fps
-from iolab.lab.packets.needs import check_packets, packet_needs
+from iolab.lab.requirements.part_needs import check_packets, packet_needs
 from iolab.lab.topology import Topology
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 from iolab.registry.searches import FAST_NS, SEARCHES

@@ -11,10 +11,9 @@ from iolab.experiment.model.machines import Netns
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.actions import PinNapi, Run, StartDevice
 from iolab.lab.compose import compose
-from iolab.lab.packets.needs import check_packets
 from iolab.lab.packets.placement import place, senders_of, ways
 from iolab.lab.requirements.need import Need, NeedKind
-from iolab.lab.requirements.part_needs import measure_needs
+from iolab.lab.requirements.part_needs import check_packets, measure_needs
 from iolab.lab.resources import Resource, difference
 from iolab.lab.topology import make_topology
 from iolab.messages.subjects import ForMeasure, KeyOf
