@@ -20,8 +20,7 @@ from iolab.lab.links.resources import link_resources
 from iolab.lab.links.shaping import shape_resources
 from iolab.lab.packets.placement import Placement
 from iolab.lab.packets.resources import device_resources, packet_resources, with_exact_wires
-from iolab.lab.ports.addresses import route_resource
-from iolab.lab.ports.neighbours import neighbour_resources
+from iolab.lab.ports.addresses import neighbour_resources, route_resource
 from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Resource

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from iolab.lab.packets.frames import sizes_of
-from iolab.lab.packets.replays import sent_of
+from iolab.lab.packets.frames import sent_of, sizes_of
 from iolab.messages.instrument import PathFallback, PortsUnplaced, Sharing
 from iolab.messages.warnings import (
     CpuShared,

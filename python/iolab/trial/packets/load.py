@@ -20,9 +20,8 @@ from iolab.agent.traffic import (
 )
 from iolab.errors import AgentError
 from iolab.experiment.model.packets import Packets
-from iolab.lab.packets.frames import mean_bytes, sizes_of, vlans_of
+from iolab.lab.packets.frames import mean_bytes, sent_of, sizes_of, vlans_of
 from iolab.lab.packets.placement import Way, next_hop, ways
-from iolab.lab.packets.replays import sent_of
 from iolab.lab.readback.values import Interface, value_shown
 from iolab.messages.failures import (
     AddressNotShown,

@@ -7,9 +7,8 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.packets import Packets, Payload
 from iolab.lab.links.wires import longest_wait_ns
 from iolab.lab.packets.flow_addresses import Sweep, flow_sweeps, tunnel_ends
-from iolab.lab.packets.frames import sizes_of, vlans_of
+from iolab.lab.packets.frames import sent_of, sizes_of, vlans_of
 from iolab.lab.packets.placement import Placement, Way
-from iolab.lab.packets.replays import sent_of
 from iolab.units import NS_PER_S
 
 STALL_NS = 100_000

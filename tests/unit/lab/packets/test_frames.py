@@ -12,9 +12,8 @@ from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.files import FileBytes
 from iolab.experiment.model.packets import Latency
-from iolab.lab.packets.frames import check_fit, given_fps, is_stamped, sizes_of
+from iolab.lab.packets.frames import ENTRY, Sent, check_fit, given_fps, is_stamped, sent_of, sizes_of
 from iolab.lab.packets.placement import ways
-from iolab.lab.packets.replays import ENTRY, Sent, sent_of
 from iolab.lab.topology import make_topology
 
 

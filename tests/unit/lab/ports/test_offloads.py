@@ -12,7 +12,7 @@ from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Netns
 from iolab.lab.actions import Run
 from iolab.lab.compose import compose
-from iolab.lab.ports.neighbours import MOST_ENDPOINTS
+from iolab.lab.ports.addresses import MOST_ENDPOINTS
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.resources import Resource, difference
 from iolab.messages.conflicts import Conflict
