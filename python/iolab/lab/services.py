@@ -11,13 +11,12 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Change, Machine, Ready, Service
 from iolab.lab.actions import Command, Expectation, Reading, Run
 from iolab.lab.kernels import kernel_of
-from iolab.lab.program_cpus import on_cpus
+from iolab.lab.programs import addresses_in, filler, on_cpus
 from iolab.lab.readback.values import Value
 from iolab.lab.requirements.need import Need, NeedKind, Wanted
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import RUN
-from iolab.lab.words import addresses_in, filler
 from iolab.messages.subjects import ForMachine
 from iolab.units import NS_PER_S
 

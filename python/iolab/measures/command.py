@@ -7,7 +7,7 @@ from iolab.experiment.experiment import Section
 from iolab.experiment.model.measures import CommandMeasure, Figure, Program
 from iolab.experiment.references.lab_references import check_ready
 from iolab.experiment.references.view import Place, View, check_machine
-from iolab.lab.program_cpus import on_cpus
+from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Topology
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 

@@ -8,7 +8,7 @@ from iolab.experiment.model.measures import Ping, RequestResponse, RoundTrips
 from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.references.view import View, check_pair
 from iolab.lab.links.shared import check_reach
-from iolab.lab.program_cpus import on_cpus
+from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Topology
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 

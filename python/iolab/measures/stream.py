@@ -10,7 +10,7 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.references.view import Place, View, check_machine, check_pair
 from iolab.lab.links.shared import check_reach
 from iolab.lab.packets.placement import stream_way
-from iolab.lab.program_cpus import on_cpus
+from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Topology
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 

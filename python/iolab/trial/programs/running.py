@@ -10,7 +10,7 @@ from iolab.agent.messages import FolderMade, Json, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.model.machines import Ready
 from iolab.experiment.model.measures import CommandMeasure, Program
-from iolab.lab.program_cpus import on_cpus
+from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Home
 from iolab.messages.failures import Failure, ProgramFault
 from iolab.messages.programs import ProgramEndedEarly, ProgramNotReady, ProgramTooLong

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from iolab.experiment.model.measures import CommandMeasure, Program
-from iolab.lab import words
+from iolab.lab import programs
 from iolab.lab.topology import Topology
 
 WITH_INPUT = ("sh", "-c", 'input=$1; shift; printf %s "$input" | "$@"', "sh")
@@ -32,7 +32,7 @@ def name_of(program: Program) -> str:
 
 def filler(measure: CommandMeasure, program: Program, topology: Topology) -> Callable[[str], str]:
     """Return what puts addresses in the place of names in the texts of one program of a measure."""
-    return words.filler(addresses_of(measure, program, topology))
+    return programs.filler(addresses_of(measure, program, topology))
 
 
 def addresses_of(measure: CommandMeasure, program: Program, topology: Topology) -> Mapping[str, str]:
@@ -42,7 +42,7 @@ def addresses_of(measure: CommandMeasure, program: Program, topology: Topology) 
         InputError: a machine of the lab is named to which no way leads.
     """
     partners = tuple(dict.fromkeys(one.on for one in (measure, *measure.servers.values())))
-    return words.addresses_in(_texts(program), program.on, partners, topology, "measure", measure.ip)
+    return programs.addresses_in(_texts(program), program.on, partners, topology, "measure", measure.ip)
 
 
 def _texts(program: Program) -> Iterable[str]:

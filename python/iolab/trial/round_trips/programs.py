@@ -8,7 +8,7 @@ from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
 from iolab.agent.messages import ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.model.measures import RoundTrips
-from iolab.lab.program_cpus import on_cpus
+from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Endpoint
 from iolab.messages.programs import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
 from iolab.results.trial import CommandRecord

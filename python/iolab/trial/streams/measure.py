@@ -13,7 +13,7 @@ from iolab.experiment.model.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way, stream_way
 from iolab.lab.packets.resources import ways_below
-from iolab.lab.program_cpus import on_cpus
+from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Endpoint
 from iolab.messages.failures import (
     ProgramFailed,

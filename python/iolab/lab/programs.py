@@ -1,7 +1,7 @@
-"""Words of programs, in which names of machines and ports stand for addresses. Pure."""
+"""Commands of programs: names of machines and ports stand for addresses, CPUs are those of a machine. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.model.quantities import PortRef
@@ -50,3 +50,8 @@ def _endpoint(
         seen, allowed = f"{name}, which has {len(points)} addresses", f"machine.port, such as {own}.eth0"
         raise InputError([Problem(doing, "finding an address", seen, allowed)])
     return points[0] if ip is None else points[0].of(ip) or points[0]
+
+
+def on_cpus(argv: Sequence[str], cpus: Sequence[int]) -> tuple[str, ...]:
+    """Return the command that runs a program on these CPUs alone; without any, on those of its kernel."""
+    return ("taskset", "--cpu-list", ",".join(map(str, cpus)), *argv) if cpus else tuple(argv)
