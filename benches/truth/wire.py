@@ -41,7 +41,7 @@ from benches.harness.wire_path import (
 from benches.truth.wire_frames import frames
 
 from iolab.agent.client import Agent
-from iolab.agent.wires import WayCounts
+from iolab.agent.counters import WayCounts
 from iolab.run.hosts.host_agent import open_agent
 from iolab.store.read import load_run
 

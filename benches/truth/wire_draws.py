@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from iolab.agent.client import Agent
+from iolab.agent.counters import WireCounts
 from iolab.agent.messages import Json
-from iolab.agent.wires import WireCounts
 from iolab.analysis.intervals import interval_of_mean
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.instruments.wires import draw_seed

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from iolab.agent.ssh_image import digest_of
+from iolab.agent.ssh_files import digest_of
 from iolab.image import Image
 from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents

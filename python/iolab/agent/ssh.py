@@ -22,8 +22,7 @@ from iolab.agent.ssh_connection import (
     SshConnection,
     tail,
 )
-from iolab.agent.ssh_file import provide_agent, remove_agents, start_command
-from iolab.agent.ssh_image import Tell, provide_files
+from iolab.agent.ssh_files import Tell, provide_agent, provide_files, remove_agents, start_command
 from iolab.errors import AgentError
 
 LEASE_S = 20

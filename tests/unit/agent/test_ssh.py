@@ -15,7 +15,7 @@ import pytest
 from iolab.agent.client import Agent
 from iolab.agent.ssh import SshTransport
 from iolab.agent.ssh_connection import Lines, SshConnection, explained, ssh_command
-from iolab.agent.ssh_file import remove_agents
+from iolab.agent.ssh_files import remove_agents
 from iolab.errors import AgentError
 
 STAYING = """

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from iolab.agent import ssh_image
+from iolab.agent import ssh_files
 from iolab.agent.ssh_connection import SshConnection
-from iolab.agent.ssh_image import MARKS, digest_of, provide_files
+from iolab.agent.ssh_files import MARKS, digest_of, provide_files
 
 STRANGER = 61_000
 """Another user of the host."""
@@ -105,7 +105,7 @@ def test_another_start_of_the_host_hashes_again(
     """An inode number may mean another file then."""
     hashed(image)
     (tmp_path / "boot_id").write_text("11111111-1111-1111-1111-111111111111\n")
-    monkeypatch.setattr(ssh_image, "BOOT_ID", tmp_path / "boot_id")
+    monkeypatch.setattr(ssh_files, "BOOT_ID", tmp_path / "boot_id")
     assert hashed(image) == (sha(b"first"), 2)
     assert hashed(image) == (sha(b"first"), 2)
 
@@ -169,7 +169,7 @@ def test_on_another_host_a_file_is_hashed_once_and_again_when_it_changes(
     assert looks() == 2
     assert there.read_bytes() == b"first", "it was copied again"
     assert [looks() for _ in range(2)] == [3, 3]
-    mark.write_text(mark.read_text().replace(ssh_image.BOOT_ID.read_text().strip(), "another"))
+    mark.write_text(mark.read_text().replace(ssh_files.BOOT_ID.read_text().strip(), "another"))
     assert [looks() for _ in range(2)] == [4, 4]
     mark.chmod(0o666)
     assert [looks() for _ in range(2)] == [5, 5]
@@ -187,7 +187,7 @@ def test_a_mark_of_another_user_there_is_removed_before_it_is_read(
     change(there, b"other")
     status = subprocess.run(["stat", "-c", "%d %i %s %y %z", there], capture_output=True, text=True).stdout
     mark = cache / f"{there.name}.hashed"
-    mark.write_text(f"{ssh_image.BOOT_ID.read_text().strip()} {status}")
+    mark.write_text(f"{ssh_files.BOOT_ID.read_text().strip()} {status}")
     os.chown(mark, STRANGER, STRANGER)
     provide_files(connection, [image], lambda _: None)
     assert there.read_bytes() == b"first", "it was hashed, and copied again"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iolab.agent.client import Agent
 from iolab.agent.ssh import SshTransport
-from iolab.agent.ssh_image import Tell
+from iolab.agent.ssh_files import Tell
 from iolab.agent.transport import find_agent
 from iolab.errors import UnsupportedError
 from iolab.image.build import find

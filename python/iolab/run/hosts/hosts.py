@@ -10,7 +10,7 @@ from typing import TypeVar
 from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.agent.ssh import LEASE_S, SshTransport
-from iolab.agent.ssh_image import Tell
+from iolab.agent.ssh_files import Tell
 from iolab.errors import AgentError, InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, resolver_of
 from iolab.experiment.experiment import Cell, Experiment, Lab, Section

@@ -6,10 +6,9 @@ What the counts mean for frames is in balance.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from iolab.agent.counters import QdiscCounters
+from iolab.agent.counters import QdiscCounters, WayCounts, WireCounts
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts
-from iolab.agent.wires import WayCounts, WireCounts
 from iolab.lab.kernels import HERE
 
 ROOT, CLSACT = "root", "ffff:fff1"

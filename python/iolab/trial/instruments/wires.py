@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from iolab.agent.client import Agent
-from iolab.agent.wires import WayCounts, WireCarried, WireCounts
+from iolab.agent.counters import WayCounts, WireCarried, WireCounts
 from iolab.lab.links.link_topology import home_of, is_ours, is_paced
 from iolab.lab.links.wires import wire_id
 from iolab.messages.capture_warnings import (

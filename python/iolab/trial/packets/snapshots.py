@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from iolab.agent.client import Pending
+from iolab.agent.counters import WireCounts
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
-from iolab.agent.wires import WireCounts
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.links.link_topology import home_of, is_ours

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
+from iolab.agent.counters import WireCounts
 from iolab.agent.messages import ProcessEnded
-from iolab.agent.wires import WireCounts
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.trial.counters.differences import Port, Snapshot

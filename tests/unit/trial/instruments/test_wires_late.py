@@ -3,7 +3,7 @@
 import pytest
 from tests.wording import in_words
 
-from iolab.agent.wires import WayCounts, WireCarried, WireCounts
+from iolab.agent.counters import WayCounts, WireCarried, WireCounts
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.wires import WireLink, draw_seed, late_frames
 

@@ -1,0 +1,344 @@
+"""Files on other hosts, by ssh: the agent and what guests are started from, each there by its content's digest.
+
+They are the only things that iolab leaves on a host. The agent's file is copied to a temporary name, compared, started,
+and then renamed. The others lie beside it and go with it; what nobody has used for a month goes with the next copy.
+Hashing 300 MB takes seconds: a file is hashed once per boot, here and there, as long as its inode, size and times are
+the same.
+"""
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from iolab.agent.ssh_connection import SshConnection
+from iolab.errors import AgentError, UnsupportedError
+from iolab.files import cache_folder
+from iolab.units import format_bytes
+
+FOLDER = '"${XDG_CACHE_HOME:-$HOME/.cache}/iolab"'
+"""Of the user there, in sh."""
+COPY_DEADLINE_S = 120.0
+"""The agent has 2.5 MB: 0.2 Mbit/s are enough."""
+ELF_MACHINES = {
+    3: "i686",
+    21: "ppc64le",
+    22: "s390x",
+    40: "armv7l",
+    62: "x86_64",
+    183: "aarch64",
+    243: "riscv64",
+}
+"""e_machine of an ELF file (System V ABI) to what `uname -m` calls it."""
+# `cd` holds the folder: whatever is renamed above it later, what follows works in this one, which only its user enters.
+ENTER = (
+    "umask 077; t=; "
+    'stop() {{ s=$1; test -z "$t" || rm -f "$t"; exit $s; }}; '
+    'd={folder}; mkdir -p "$d" && cd -P "$d" || stop 71; c=$(pwd -P); p=$c; '
+    'while :; do set -- $(ls -ldn "$p" | cut -c 1-80); w=0; '
+    'case "$1" in ?????????[tT]*) test "$p" = "$c" && w=1 ;; ?????w* | ????????w*) w=1 ;; esac; '
+    'test $w = 0 || {{ echo "$p may be written by others" >&2; stop 76; }}; '
+    'test "$3" = "$(id -u)" || test "$3" = 0 || {{ echo "$p belongs to user $3" >&2; stop 76; }}; '
+    'test "$p" = / && break; p=$(dirname "$p"); done; '
+    'test -O . || {{ echo "$c belongs to another user" >&2; stop 76; }}; '
+    "chmod 700 . || stop 71; "
+)
+"""Enters the folder: made for its user alone, reached through folders that only this user and root can change."""
+# What was put there while others could write to the folder may still be open for writing: it is not used.
+CLEAR = (
+    "if test -L $f; then rm -f $f; elif test -e $f; then "
+    'case "$(ls -ldn $f | cut -c 1-10)" in -????[w]* | -???????[w]*) rm -f $f ;; -*) test -O $f || rm -f $f ;; '
+    "*) rm -rf $f ;; esac; fi; "
+)
+"""Removes what stands in the place of the file `$f` and is no plain file that only this user writes."""
+# Any login shell passes it on as it is: one line, and between the single quotes around it no quote, backslash or "!".
+COPY = (
+    ENTER + "f=agent-{digest}; t=$f.part$$; " + CLEAR + 'rm -rf "$t"; '
+    'find . -name "agent-*.part*" -mmin +10 -exec rm -f {{}} + 2>/dev/null; '
+    'cat >"$t" && chmod 700 "$t" || stop 72; '
+    'test "$(wc -c <"$t")" -eq {size} || stop 73; '
+    'if command -v sha256sum >/dev/null; then test "$(sha256sum <"$t" | cut -c 1-64)" = {digest} || stop 73; fi; '
+    './"$t" --version >/dev/null </dev/null || stop 74; '
+    'mv -f "$t" "$f" || stop 75; '
+    'for old in agent-*; do case "$old" in "$f" | *.part*) ;; *) rm -f "$old" ;; esac; done; exit 0'
+)
+COPY_FAILURES = {
+    71: "its folder cannot be made; make the home folder writable, or set XDG_CACHE_HOME for that user to one that is",
+    72: "it cannot be written; make room there, or set XDG_CACHE_HOME for that user to a folder that has some",
+    73: "what arrived is not what was sent; nothing was kept, try again",
+    74: "it cannot be started there; is that file system mounted noexec? Set XDG_CACHE_HOME for that user to another",
+    75: "it cannot be given its name; make that folder writable",
+    76: "what lies there could be anybody's; correct owner and mode (chmod go-w), or set XDG_CACHE_HOME for that user "
+    "to a folder of its own",
+}
+PRESENT = (
+    "("
+    + ENTER
+    + "f=agent-{digest}; "
+    + CLEAR
+    + "if test -x $f; then exec 3<$f; sha256sum <&3 2>/dev/null || {{ echo size; wc -c <&3; }}; fi) 2>&1"
+)
+REMOVE = """d={folder}
+(cd -P "$d" 2>/dev/null && test -O . || exit 0; rm -f agent-* image-* 2>&1; ls | grep -E "^(agent|image)-")
+rmdir "$d" 2>/dev/null"""
+CHECK_DEADLINE_S = 180.0
+"""Reading 300 MB again takes a second, from a slow disk that others use a minute."""
+SLOWEST_BPS = 1_000_000
+"""A connection slower than this is given up; one that is cut is noticed by ssh itself."""
+MARGIN_BYTES = 16 << 20
+"""Kept free: a home folder that is full to the last byte serves nobody."""
+KIB = 1024
+Tell = Callable[[str], None]
+"""Takes one line about what is being done."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Another one after each start of a host."""
+LONGEST_MARK = 1024
+"""Seven words. [characters]"""
+MARKS = "hashed"
+"""The folder in the cache that says which files were hashed, a file each."""
+# The mark of a file says of which boot and state its hash is. `touch` changes the state, so the mark is written after.
+IMAGE_PRESENT = (
+    "("
+    + ENTER
+    + """pwd -P
+state() {{ s=$(stat -c "%d %i %s %y %z" $f) && echo "$(cat {boot_id}) $s"; }}
+for digest in {digests}; do
+f=image-$digest.hashed
+"""
+    + CLEAR
+    + """
+m=$f f=image-$digest
+"""
+    + CLEAR
+    + """
+if test -f $f; then
+known=$(cat $m 2>/dev/null) now=$(state 2>/dev/null) found=
+if test -n "$now" && test "$known" = "$now"; then found="$digest $f"; echo "$found"
+else found=$(sha256sum $f 2>/dev/null) && echo "$found" || {{ wc -c <$f; echo $f; }}
+test "$(state 2>/dev/null)" = "$now" || found=
+fi
+touch -c $f
+rm -f $m
+test "${{found%% *}}" != $digest || state >$m 2>/dev/null
+fi
+done
+echo free
+df -Pk . | {{ read -r heading; read -r device size used free rest; echo "$free"; }})"""
+)
+# As the agent is copied: any login shell passes it on as it is.
+COPY_IMAGE = (
+    ENTER + "f=image-{digest}; t=$f.part$$; " + CLEAR + 'rm -rf "$t"; '
+    'find . -name "image-*.part*" -mmin +60 -exec rm -f {{}} + 2>/dev/null; '
+    'find . -name "image-*" -mtime +30 -exec rm -f {{}} + 2>/dev/null; '
+    'cat >"$t" && chmod 644 "$t" || stop 72; '
+    'test "$(wc -c <"$t")" -eq {size} || stop 73; '
+    'if command -v sha256sum >/dev/null; then test "$(sha256sum <"$t" | cut -c 1-64)" = {digest} || stop 73; fi; '
+    'mv -f "$t" "$f" || stop 75'
+)
+
+
+def provide_agent(connection: SshConnection, binary: Path) -> str:
+    """Bring the agent's file to the host unless it is there; return its digest (SHA-256, hexadecimal).
+
+    Raises:
+        AgentError: the host is of another kind, or the file cannot be put there or started.
+    """
+    system, machine = [*connection.ask("uname -s; uname -m"), "", ""][:2]
+    content = _suitable(connection.destination, binary, system, machine)
+    digest = hashlib.sha256(content).hexdigest()
+    if not _is_there(connection, digest, len(content)):
+        _copy(connection, content, digest)
+    return digest
+
+
+def start_command(digest: str, lease_s: int) -> str:
+    """Return what the login shell must run: the agent, by sudo where that asks for no password."""
+    run = f'"$f" --lease-s {lease_s}'
+    enter = ENTER.format(folder=FOLDER)
+    return (
+        f"exec sh -c 'h=$PWD; {enter}f=agent-{digest}; {CLEAR}"
+        "if command -v sha256sum >/dev/null; then "
+        f'test "$(sha256sum <$f | cut -c 1-64)" = {digest} || stop 73; fi; '
+        'cd "$h"; f=$c/$f; echo; '
+        'if test "$(id -u)" -ne 0 && sudo -n -- "$f" --version >/dev/null 2>&1 </dev/null; '
+        f"then exec sudo -n -- {run}; fi; exec {run}'"
+    )
+
+
+def remove_agents(connection: SshConnection) -> None:
+    """Remove the agent's files, those of guest images, and their folder from the host.
+
+    Raises:
+        AgentError: one stays.
+    """
+    left = connection.ask(REMOVE.format(folder=FOLDER))
+    if left:
+        raise AgentError(f"removing the agent's files from {connection.destination}: {'; '.join(left)}")
+
+
+def _suitable(destination: str, binary: Path, system: str, machine: str) -> bytes:
+    """Return the content of the agent for a kind of host: the binary, or the one beside it named after the machine."""
+    if system != "Linux":
+        raise AgentError(
+            f"preparing {destination}: it runs {system or 'nothing known'}; an agent needs Linux"
+        )
+    other = binary.with_name(f"{binary.name}-{machine}")
+    for path in (binary, other):
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            if path is binary:
+                raise AgentError(f"reading the agent {path}: {error.strerror}; run `make setup`") from error
+            continue
+        if _machine_of(content) in (machine, None):
+            return content
+    raise AgentError(
+        f"preparing {destination}: it is {machine}, the agent here is for {_machine_of(binary.read_bytes())}; "
+        f"build the agent for {machine} and put it beside this one as {other}"
+    )
+
+
+def _machine_of(content: bytes) -> str | None:
+    """Return the machine that an ELF file is for; None: it does not tell."""
+    if content[:4] != b"\x7fELF":
+        return None
+    little = content[5] == 1
+    return ELF_MACHINES.get(int.from_bytes(content[18:20], "little" if little else "big"))
+
+
+def _is_there(connection: SshConnection, digest: str, size: int) -> bool:
+    """Tell whether the whole file is there; its digest is looked at once more when the agent says hello."""
+    seen = [
+        word for line in connection.ask(PRESENT.format(folder=FOLDER, digest=digest)) for word in line.split()
+    ]
+    return seen[:1] == [digest] or seen[:2] == ["size", str(size)]
+
+
+def _copy(connection: SshConnection, content: bytes, digest: str) -> None:
+    script = COPY.format(folder=FOLDER, digest=digest, size=len(content))
+    status, words = connection.run(f"exec sh -c '{script}'", content, COPY_DEADLINE_S)
+    if status:
+        meaning = COPY_FAILURES.get(status, f"copying ended with status {status}")
+        said = f"{words.splitlines()[-1]}: " if words else ""
+        raise AgentError(
+            f"copying the agent ({len(content)} bytes) to ~/.cache/iolab on {connection.destination}: {said}{meaning}"
+        )
+
+
+def provide_files(connection: SshConnection, files: Sequence[Path], tell: Tell) -> tuple[str, ...]:
+    """Bring files to the host unless they are there; return where each is, as an absolute path.
+
+    Raises:
+        AgentError: there is no room, or one cannot be put there.
+    """
+    digests = {path: digest_of(path) for path in files}
+    folder, there, free_bytes = _look(connection, digests)
+    missing = {digests[path]: path for path in reversed(files) if path not in there}
+    lacking = [path for path in files if missing.get(digests[path]) is path]  # of equal ones the first
+    needed_bytes = sum(path.stat().st_size for path in lacking)
+    if needed_bytes + MARGIN_BYTES > free_bytes and lacking:
+        raise AgentError(
+            f"copying a guest image to {folder} on {connection.destination}: {format_bytes(needed_bytes)} are "
+            f"lacking there, {format_bytes(free_bytes)} are free; make room, or set XDG_CACHE_HOME for that user "
+            "to a folder that has some"
+        )
+    for path in lacking:
+        tell(f"copying {path.name} ({format_bytes(path.stat().st_size)}) to {connection.destination}")
+        _copy_image(connection, path, digests[path])
+    return tuple(f"{folder}/image-{digests[path]}" for path in files)
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file [hexadecimal]; it is computed once per boot for each state of the file."""
+    with path.open("rb") as file, _marks() as marks:
+        state = _state(file.fileno())
+        name = f"{state[0]}-{state[1]}"
+        known = None if marks is None else _read_mark(marks, name)
+        if known is not None and known[:-1] == [BOOT_ID.read_text().strip(), *map(str, state)]:
+            return known[-1]
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if marks is not None and _state(file.fileno()) == state:
+            _write_mark(marks, name, [BOOT_ID.read_text().strip(), *map(str, state), digest])
+        return digest
+
+
+def _state(descriptor: int) -> tuple[int, ...]:
+    """Return what changes with a file's content: device, inode, size [bytes], mtime [ns], ctime [ns].
+
+    A program can set the mtime of a file, but not its ctime.
+    """
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@contextlib.contextmanager
+def _marks() -> Iterator[int | None]:
+    """Open the folder of the marks; None where it could hold marks of another user."""
+    with contextlib.ExitStack() as opened:
+        folder = None
+        with contextlib.suppress(OSError, UnsupportedError):
+            path = cache_folder() / MARKS
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            opened.callback(os.close, descriptor)
+            folder = descriptor if _is_private(descriptor, stat.S_IRWXG | stat.S_IRWXO) else None
+        yield folder
+
+
+def _is_private(descriptor: int, forbidden: int) -> bool:
+    status = os.fstat(descriptor)
+    return status.st_uid == os.geteuid() and not status.st_mode & forbidden
+
+
+def _read_mark(marks: int, name: str) -> list[str] | None:
+    """Return the words of a mark: boot id, the state of the file, its digest; None without a mark of this user."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=marks)
+        with os.fdopen(descriptor, encoding="ascii") as file:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            if is_file and _is_private(descriptor, stat.S_IWGRP | stat.S_IWOTH):
+                return file.read(LONGEST_MARK).split()
+    return None
+
+
+def _write_mark(marks: int, name: str, words: Sequence[str]) -> None:
+    """Put a mark in place all at once; a cache that takes none costs time alone."""
+    fresh = f"{name}.{os.getpid()}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        with os.fdopen(os.open(fresh, flags, 0o600, dir_fd=marks), "w", encoding="ascii") as file:
+            file.write(" ".join(words))
+        os.rename(fresh, name, src_dir_fd=marks, dst_dir_fd=marks)
+
+
+def _look(connection: SshConnection, digests: dict[Path, str]) -> tuple[str, set[Path], int]:
+    """Return the folder there, which files are in it and whole, and what room is left [bytes]."""
+    script = IMAGE_PRESENT.format(
+        folder=FOLDER, boot_id=BOOT_ID, digests=" ".join(dict.fromkeys(digests.values()))
+    )
+    folder, *lines = connection.ask(script, CHECK_DEADLINE_S)
+    words = [word for line in lines for word in line.split()]
+    pairs = set(zip(words[::2], words[1::2], strict=False))
+    there = {
+        path
+        for path, digest in digests.items()
+        if {(digest, f"image-{digest}"), (str(path.stat().st_size), f"image-{digest}")} & pairs
+    }
+    free = words[-1] if words and words[-1].isdigit() else "0"
+    return folder, there, int(free) * KIB
+
+
+def _copy_image(connection: SshConnection, path: Path, digest: str) -> None:
+    content = path.read_bytes()
+    script = COPY_IMAGE.format(folder=FOLDER, digest=digest, size=len(content))
+    deadline_s = CHECK_DEADLINE_S + len(content) * 8 / SLOWEST_BPS
+    status, words = connection.run(f"exec sh -c '{script}'", content, deadline_s)
+    if status:
+        meaning = COPY_FAILURES.get(status, f"copying ended with status {status}")
+        said = f"{words.splitlines()[-1]}: " if words else ""
+        raise AgentError(
+            f"copying {path.name} of a guest image ({format_bytes(len(content))}) to ~/.cache/iolab on "
+            f"{connection.destination}: {said}{meaning}"
+        )
