@@ -22,7 +22,7 @@ from iolab.lab.compose import compose
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Place, qemu_argv
 from iolab.run.agents import Agents
-from iolab.run.guests.boot_sources import find_here
+from iolab.run.guests.boot import find_here
 from iolab.run.guests.guests import Guests
 from iolab.run.guests.hypervisors import find_emulator
 from iolab.run.lab.standing_lab import StandingLab

@@ -14,7 +14,7 @@ from iolab.image.emulator import Emulator
 from iolab.lab.actions import PinGuest
 from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
-from iolab.run.guests.boot_sources import Source, find_here
+from iolab.run.guests.boot import Source, find_here
 from iolab.run.guests.guests import BOOT_DEADLINE_S, Guests
 from iolab.run.guests.hypervisors import FindEmulator, Hypervisors, find_emulator
 

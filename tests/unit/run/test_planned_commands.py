@@ -25,7 +25,7 @@ from iolab.plan.planning import make_plan
 from iolab.report.stated import stated
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
-from iolab.run.guests.boot_sources import Source
+from iolab.run.guests.boot import Source
 from iolab.run.guests.guests import Guests
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.lab.standing_lab import StandingLab

@@ -24,7 +24,7 @@ from iolab.messages.guest_checks import (
 )
 from iolab.run.agents import Agents
 from iolab.run.doctor.host_findings import Finding, good, limited
-from iolab.run.guests.boot_sources import find_here
+from iolab.run.guests.boot import find_here
 from iolab.run.guests.hypervisors import Hypervisors, find_emulator
 from iolab.run.guests.xen_domains import LOOK, XL_TIMEOUT_MS
 

@@ -18,8 +18,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.links.sriov import find_function
 from iolab.registry.nics import NICS
 from iolab.run.agents import Agents
-from iolab.run.guests.accelerator import Accelerator, find_accelerator
-from iolab.run.guests.boot_sources import Find, Source, find_here, source_of
+from iolab.run.guests.boot import Accelerator, Find, Source, find_accelerator, find_here, source_of
 from iolab.run.guests.xen_domains import is_guest, prepare_dom0
 
 QEMU = "qemu-system-x86_64"

@@ -21,7 +21,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE, parent_kernel
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
-from iolab.run.guests.boot_sources import find_image, push_image
+from iolab.run.guests.boot import find_image, push_image
 from iolab.run.hosts.host_agent import agent_on, carriers_here, refuse_unclean
 from iolab.run.hosts.host_facts import read_facts
 

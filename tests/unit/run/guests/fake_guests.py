@@ -14,7 +14,7 @@ from iolab.image.emulator import Emulator
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Boot
 from iolab.run.agents import Agents
-from iolab.run.guests.boot_sources import Source
+from iolab.run.guests.boot import Source
 from iolab.run.guests.guests import Guests
 from iolab.run.guests.hypervisors import Hypervisors
 

@@ -14,7 +14,7 @@ from iolab.errors import LabError
 from iolab.lab.actions import PinGuest
 from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
-from iolab.run.guests.boot_sources import Source
+from iolab.run.guests.boot import Source
 from iolab.run.guests.guests import Guests
 from iolab.run.guests.hypervisors import Hypervisors
 
