@@ -33,9 +33,8 @@ from iolab.lab.resources import Resource
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents, record_of
 from iolab.run.guests.guests import Guests
-from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.readback import REPLY_DEADLINE_S, Awaited, Reader
-from iolab.run.lab.tuning import Interrupts, Processors
+from iolab.run.lab.tuning import Interrupts, NapiThreads, Processors
 
 
 @dataclass(frozen=True, slots=True)

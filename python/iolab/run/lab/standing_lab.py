@@ -22,9 +22,8 @@ from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.actions import ActionRunner
-from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.readback import Reader, mismatch
-from iolab.run.lab.tuning import Interrupts, Processors
+from iolab.run.lab.tuning import Interrupts, NapiThreads, Processors
 
 Log = Callable[[Sequence[CommandRecord]], None]
 

@@ -29,8 +29,8 @@ from iolab.lab.readback.values import InterfaceByMac, Value
 from iolab.lab.resources import Resource
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
-from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.run.lab.tuning import NapiThreads
 
 NETNS = Resource(key="netns:a", machine="a", actions=(CreateNetns("iolab-a"),))
 
