@@ -16,8 +16,7 @@ from tests.netns.sshd import Network
 
 from iolab.report.locale import EN
 from iolab.run.agents import Agents
-from iolab.run.doctor.guests import xen_finding
-from iolab.run.doctor.host_findings import Grade
+from iolab.run.doctor.findings import Grade, xen_finding
 
 LAB = """
 lab:

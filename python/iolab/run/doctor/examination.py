@@ -17,8 +17,15 @@ from iolab.messages.checks import (
 )
 from iolab.registry.qdiscs import QDISCS
 from iolab.registry.registry import programs
-from iolab.run.doctor.guests import guest_findings
-from iolab.run.doctor.host_findings import Finding, Grade, good, lacking, limited, readiness_findings
+from iolab.run.doctor.findings import (
+    Finding,
+    Grade,
+    good,
+    guest_findings,
+    lacking,
+    limited,
+    readiness_findings,
+)
 
 __all__ = ["Finding", "Grade", "examine"]
 

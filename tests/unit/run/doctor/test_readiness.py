@@ -11,8 +11,7 @@ from iolab.lab.hosts.facts import InterfaceFact, ProcessorFacts
 from iolab.messages.checks import HostExamined
 from iolab.messages.host_issues import ManagedCard
 from iolab.report.locale import EN
-from iolab.run.doctor.guests import xen_finding
-from iolab.run.doctor.host_findings import Finding, Grade, readiness_findings
+from iolab.run.doctor.findings import Finding, Grade, readiness_findings, xen_finding
 
 
 def found(
