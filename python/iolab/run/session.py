@@ -36,10 +36,10 @@ from iolab.plan.types import Plan, Step
 from iolab.results.packets import Choice
 from iolab.results.trial import GuestUse, Status
 from iolab.run.agents import Agents
+from iolab.run.guests.guests import MachineDescriptions
 from iolab.run.guests.running_guest import has_monitor
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.run.machine_descriptions import MachineDescriptions
 from iolab.run.outcome import AlikeFailures, Observer, Outcome
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord

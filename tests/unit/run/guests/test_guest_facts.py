@@ -8,7 +8,7 @@ from tests.fake_agent.agent import FakeAgent, FakeHost
 
 from iolab.agent.client import Agent
 from iolab.image.cache import Cache
-from iolab.run.machine_descriptions import GuestFacts
+from iolab.run.guests.guests import GuestFacts
 
 
 class Asked(FakeAgent):
