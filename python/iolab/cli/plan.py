@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from iolab.cli.cannot_run import cannot_run, install_lines
 from iolab.cli.console import advice, say, sentence
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, counted
+from iolab.cli.planned import cannot_run, install_lines
 from iolab.errors import UnsupportedError
 from iolab.experiment import Resolver, load, resolver_of
 from iolab.experiment.experiment import Experiment

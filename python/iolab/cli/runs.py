@@ -11,11 +11,10 @@ from typing import Annotated
 import typer
 
 from iolab.agent.messages import Json
-from iolab.cli.cannot_run import cannot_run, install_lines
 from iolab.cli.console import complain, say
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip
 from iolab.cli.plan import permitting
-from iolab.cli.planned import NoBuild, planned
+from iolab.cli.planned import NoBuild, cannot_run, install_lines, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import print_results
 from iolab.cli.run_names import RunName, locate
