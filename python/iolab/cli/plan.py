@@ -18,8 +18,8 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.link_topology import is_ours
 from iolab.lab.links.wires import Carrier, carrier_of
 from iolab.lab.topology import topology_of
-from iolab.plan.at_once import parts_of
 from iolab.plan.commands import StepCommands, commands, render
+from iolab.plan.durations import parts_of
 from iolab.plan.plan_json import STEPS_READ, describe, mtu_warnings, not_asked
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection

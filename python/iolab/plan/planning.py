@@ -13,11 +13,9 @@ from iolab.errors import AgentError, InputError
 from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment, Factor, Selector
 from iolab.experiment.factors.product import names
-from iolab.lab.change_cost import grouping
 from iolab.lab.hosts.facts import Facts, decode_facts
 from iolab.lab.hosts.readiness import computers_of
-from iolab.plan.estimate import Estimate
-from iolab.plan.learned_durations import Learned
+from iolab.plan.durations import Estimate, Learned, grouping
 from iolab.plan.tasks import Task, make_tasks
 from iolab.plan.types import Plan, PlannedFactor, Step, Unsupported
 

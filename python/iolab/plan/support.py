@@ -20,7 +20,7 @@ from iolab.lab.topology import Topology, topology_of
 from iolab.lab.volumes.needs import volume_needs
 from iolab.messages.not_supported import NotSupported
 from iolab.messages.unmet import UnmetRequirement
-from iolab.plan.at_once import span_ns
+from iolab.plan.durations import span_ns
 from iolab.registry.registry import measure_kinds
 
 

@@ -10,12 +10,10 @@ from iolab.experiment import Resolver, cells
 from iolab.experiment.experiment import Cell, Experiment, Selector
 from iolab.experiment.factors.product import matches
 from iolab.frozen import frozen
-from iolab.lab.change_cost import start_ns
 from iolab.lab.hosts.facts import Facts
 from iolab.messages.unmet import UnmetRequirement
-from iolab.plan.estimate import Expected
+from iolab.plan.durations import Expected, kind_of, start_ns
 from iolab.plan.feasibility import located, refused
-from iolab.plan.learned_durations import kind_of
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
 

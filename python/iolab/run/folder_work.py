@@ -14,7 +14,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.files import cache_folder, write_whole
 from iolab.lab.kernels import HERE
 from iolab.messages.notes import MethodsRaised
-from iolab.plan.learned_durations import Learned, Took, decode_learned, encode_learned
+from iolab.plan.durations import Learned, Took, decode_learned, encode_learned
 from iolab.plan.planning import missing_steps
 from iolab.plan.types import Plan
 from iolab.results.metric import Method, method_name

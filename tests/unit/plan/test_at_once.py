@@ -4,7 +4,7 @@ import pytest
 
 from iolab.experiment import Resolver, parse
 from iolab.lab.hosts.facts import Facts
-from iolab.plan.at_once import parts_of
+from iolab.plan.durations import parts_of
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.planning import make_plan, missing_steps
 from iolab.plan.types import Plan

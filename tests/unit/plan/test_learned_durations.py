@@ -10,7 +10,7 @@ from tests.unit.plan.conftest import TEXT
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import Facts, ImageFact
-from iolab.plan.learned_durations import GUESS_FACTOR, KEPT, Learned, Took, decode_learned
+from iolab.plan.durations import GUESS_FACTOR, KEPT, Learned, Took, decode_learned
 from iolab.plan.planning import make_plan
 from iolab.run.folder_work import recall, remember
 

@@ -16,7 +16,6 @@ from iolab.experiment.model.machines import Vm
 from iolab.experiment.model.measures import DiskMeasure, Stream
 from iolab.experiment.model.packets import Latency
 from iolab.lab.actions import StartGuest
-from iolab.lab.change_cost import expensive, start_ns
 from iolab.lab.compose import compose
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ImageFact, UsedNetwork, decode_facts
 from iolab.lab.requirements.lab_needs import lab_needs
@@ -24,6 +23,7 @@ from iolab.lab.requirements.need import Need, NeedKind, lacking
 from iolab.lab.requirements.part_needs import ring_trouble
 from iolab.messages.subjects import ForMachine
 from iolab.messages.unmet import UnmetRequirement
+from iolab.plan.durations import expensive, start_ns
 from iolab.units import format_bytes
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
