@@ -49,9 +49,9 @@ def test_more_trials_than_a_run_may_have_are_refused_before_they_are_made(
     experiment: Experiment, facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """18 measures of cells a block: as many as are allowed, and one less."""
-    monkeypatch.setattr("iolab.plan.tasks.MOST_TRIALS", 36)
+    monkeypatch.setattr("iolab.plan.planning.MOST_TRIALS", 36)
     assert len(make_plan(experiment, facts, blocks=2).steps) == 36
-    monkeypatch.setattr("iolab.plan.tasks.MOST_TRIALS", 35)
+    monkeypatch.setattr("iolab.plan.planning.MOST_TRIALS", 35)
     with pytest.raises(InputError, match=r"more than 17 measures .* in 2 blocks; allowed: at most 35 trials"):
         make_plan(experiment, facts, blocks=2)
 
