@@ -16,7 +16,7 @@ from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.factors.product import names
-from iolab.plan.feasibility import check_cells, left_out
+from iolab.plan.support import check_cells, left_out
 
 STANDARD_INPUT = Path("/dev/stdin")
 CHECK_SCHEMA = 1

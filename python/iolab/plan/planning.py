@@ -21,8 +21,7 @@ from iolab.lab.hosts.facts import Facts, decode_facts
 from iolab.lab.hosts.readiness import computers_of
 from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.durations import Estimate, Expected, Learned, grouping, kind_of, start_ns
-from iolab.plan.feasibility import located, refused
-from iolab.plan.support import Support
+from iolab.plan.support import Support, located, refused
 from iolab.plan.types import Plan, PlannedFactor, Step, Unsupported
 
 DIGEST_VERSIONS = (3, 2, 1)

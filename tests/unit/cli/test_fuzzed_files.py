@@ -24,8 +24,8 @@ from iolab.cli.main import run
 from iolab.errors import ExitCode, InputError
 from iolab.experiment import load, parse
 from iolab.experiment.reading.grammar import keys, models
-from iolab.plan.feasibility import ANY_HOST
 from iolab.plan.planning import make_plan
+from iolab.plan.support import ANY_HOST
 
 BY_HAND = "FUZZED_FILES" in os.environ
 CASES = int(os.environ.get("FUZZED_FILES", "40"))

@@ -9,8 +9,8 @@ from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, load, parse
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.placement import uncabled
-from iolab.plan.feasibility import ANY_HOST, left_out
 from iolab.plan.planning import make_plan
+from iolab.plan.support import ANY_HOST, left_out
 
 LAB = """
 title: a forwarder

@@ -4,7 +4,7 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment import parse
-from iolab.plan.feasibility import check_cells
+from iolab.plan.support import check_cells
 
 RIGHT = """\
 lab:

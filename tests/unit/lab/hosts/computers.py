@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from iolab.lab.hosts.facts import Facts, IdleState, InterfaceFact, ProcessorFacts
-from iolab.plan.feasibility import ANY_HOST
+from iolab.plan.support import ANY_HOST
 
 SERVER = ProcessorFacts(
     online="0-7",

@@ -16,7 +16,7 @@ from iolab.lab.packets.placement import placement_of
 from iolab.lab.readback.values import CardSettings, value_shown
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import lacking
-from iolab.plan.feasibility import ANY_HOST
+from iolab.plan.support import ANY_HOST
 from iolab.report.locale import EN
 from iolab.trial.host_warnings import host_warnings
 
