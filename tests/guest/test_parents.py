@@ -12,7 +12,7 @@ from iolab.experiment import parse
 from iolab.experiment.model.measures import Stream
 from iolab.image.emulator import NEWER
 from iolab.lab.topology import make_topology
-from iolab.plan.labs import Labs
+from iolab.plan.commands import Labs
 from iolab.plan.planning import make_plan
 from iolab.results.trial import GuestUse
 from iolab.run.agents import Agents

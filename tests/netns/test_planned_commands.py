@@ -7,7 +7,7 @@ import pytest
 from tests.planned import differences, executed, planned
 
 from iolab.experiment import load
-from iolab.plan.labs import Labs
+from iolab.plan.commands import Labs
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.report.stated import stated

@@ -29,8 +29,8 @@ from iolab.messages.failures import (
     SeveralFailures,
 )
 from iolab.messages.warnings import TrialWarning
+from iolab.plan.commands import Labs
 from iolab.plan.durations import Took, duration_ns, kind_of, parts_of
-from iolab.plan.labs import Labs
 from iolab.plan.types import Plan, Step
 from iolab.results.packets import Choice
 from iolab.results.trial import GuestUse, Status

@@ -10,8 +10,7 @@ from iolab.experiment import load, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact
 from iolab.lab.resources import Resource, difference, guests
-from iolab.plan.commands import commands, render
-from iolab.plan.labs import Labs
+from iolab.plan.commands import Labs, commands, render
 from iolab.plan.planning import make_plan
 
 STUDIES = Path(__file__).parents[1] / "experiment" / "studies"

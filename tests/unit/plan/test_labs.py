@@ -5,8 +5,7 @@ from dataclasses import replace
 from iolab.experiment import parse
 from iolab.lab.actions import PinGuest, PinNapi
 from iolab.lab.hosts.facts import Facts, ImageFact, InterfaceFact, ProcessorFacts
-from iolab.plan.commands import commands
-from iolab.plan.labs import Labs
+from iolab.plan.commands import Labs, commands
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan

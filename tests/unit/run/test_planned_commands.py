@@ -19,7 +19,7 @@ from iolab.lab.actions import StartGuest
 from iolab.lab.guests.guest import Guest
 from iolab.lab.hosts.facts import Facts, ImageFact
 from iolab.lab.resources import Resource
-from iolab.plan.labs import Labs
+from iolab.plan.commands import Labs
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.report.stated import stated
