@@ -1,20 +1,23 @@
 """Build a guest image: a layer with the kernel, a layer with the root, and the agent on top.
 
-Layers are shared: a new agent costs seconds and no network, another flavour only its root.
+Layers are shared: a new agent costs seconds and no network, another flavour only its root. The agent is in an archive
+that the kernel unpacks before anything runs (cpio "newc"; Linux, initramfs-buffer-format).
 """
 
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from iolab.clock import Clock, SystemClock
 from iolab.errors import UnsupportedError
-from iolab.image import cpio, layers
+from iolab.image import layers
 from iolab.image.cache import MANIFEST, UNFINISHED, Cache, Image, Manifest, default_cache, write_manifest
-from iolab.image.kernel import is_static_program
+from iolab.image.layers import is_static_program
 from iolab.image.packages import OS_RELEASE, Archive, Distribution, backports, find_sources, read_distribution
 from iolab.image.programs import demand, run
 from iolab.image.recipe import (
@@ -37,6 +40,23 @@ ROOM_BYTES = 1_500_000_000
 """What the largest flavour needs in the cache while it is built, layers and all."""
 Tell = Callable[[str], None]
 """Takes one line about what is being done."""
+MAGIC = b"070701"
+TRAILER = "TRAILER!!!"
+ALIGNMENT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file, folder or device of the archive."""
+
+    path: str
+    """Without a slash before it."""
+    mode: int
+    """Type and permissions, as st_mode."""
+    content: bytes = b""
+    """Of a file."""
+    device: tuple[int, int] = (0, 0)
+    """Major and minor number of a device."""
 
 
 def build(
@@ -230,13 +250,13 @@ class _Build:
 def pack_initrd(agent: bytes, modules: list[tuple[str, bytes]]) -> bytes:
     """Return the first stage: the agent as /init, the modules, and the list that says their order."""
     listed = "".join(f"/iolab/modules/{name}\n" for name, _ in modules)
-    return cpio.pack(
+    return pack(
         [
-            *(cpio.folder(path) for path in ("dev", "proc", "sys", "run", "root", "iolab", "iolab/modules")),
-            cpio.character_device("dev/console", 5, 1),
-            cpio.file("init", agent, executable=True),
-            cpio.file("iolab/modules.list", listed.encode()),
-            *(cpio.file(f"iolab/modules/{name}", content) for name, content in modules),
+            *(folder(path) for path in ("dev", "proc", "sys", "run", "root", "iolab", "iolab/modules")),
+            character_device("dev/console", 5, 1),
+            file("init", agent, executable=True),
+            file("iolab/modules.list", listed.encode()),
+            *(file(f"iolab/modules/{name}", content) for name, content in modules),
         ]
     )
 
@@ -263,3 +283,36 @@ def _check_room(cache: Cache) -> None:
             f"building a guest image: {free / 1e6:.0f} MB are free in {cache.folder}; {ROOM_BYTES / 1e6:.0f} MB are "
             "needed: `iolab image list` shows what can be removed, XDG_CACHE_HOME names another place"
         )
+
+
+def folder(path: str) -> Entry:
+    """Return a folder's entry; every folder comes before what is in it."""
+    return Entry(path, stat.S_IFDIR | 0o755)
+
+
+def file(path: str, content: bytes, executable: bool = False) -> Entry:
+    """Return a file's entry."""
+    return Entry(path, stat.S_IFREG | (0o755 if executable else 0o644), content)
+
+
+def character_device(path: str, major: int, minor: int) -> Entry:
+    """Return the entry of a character device."""
+    return Entry(path, stat.S_IFCHR | 0o600, device=(major, minor))
+
+
+def pack(entries: Iterable[Entry]) -> bytes:
+    """Return the archive; equal entries make equal bytes, for it holds no dates and no owners."""
+    packed = [_pack_entry(number, entry) for number, entry in enumerate(entries, start=1)]
+    return b"".join([*packed, _pack_entry(0, Entry(TRAILER, 0))])
+
+
+def _pack_entry(inode: int, entry: Entry) -> bytes:
+    name = entry.path.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(entry.mode) else 1
+    numbers = (inode, entry.mode, 0, 0, links, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)
+    header = MAGIC + b"".join(b"%08X" % number for number in numbers)
+    return _aligned(header + name) + _aligned(entry.content)
+
+
+def _aligned(data: bytes) -> bytes:
+    return data + bytes(-len(data) % ALIGNMENT_BYTES)

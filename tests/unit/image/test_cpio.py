@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolab.image import cpio
+from iolab.image.build import character_device, file, folder, pack
 
 
 def read(archive: bytes) -> list[tuple[str, int, bytes]]:
@@ -31,25 +31,25 @@ def read(archive: bytes) -> list[tuple[str, int, bytes]]:
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,12}", fullmatch=True), st.binary(max_size=40)))
 def test_what_is_packed_is_read_back(files: dict[str, bytes]) -> None:
     """Names and contents of every length survive the alignment."""
-    archive = cpio.pack([cpio.file(name, content) for name, content in files.items()])
+    archive = pack([file(name, content) for name, content in files.items()])
     assert [(name, content) for name, _, content in read(archive)] == list(files.items())
 
 
 def test_kinds_of_entries_keep_their_modes() -> None:
     """Folder, program and device are what they were."""
     entries = [
-        cpio.folder("dev"),
-        cpio.file("init", b"x", executable=True),
-        cpio.character_device("dev/console", 5, 1),
+        folder("dev"),
+        file("init", b"x", executable=True),
+        character_device("dev/console", 5, 1),
     ]
-    modes = [mode for _, mode, _ in read(cpio.pack(entries))]
+    modes = [mode for _, mode, _ in read(pack(entries))]
     assert modes == [stat.S_IFDIR | 0o755, stat.S_IFREG | 0o755, stat.S_IFCHR | 0o600]
 
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="needs cpio")
 def test_the_program_cpio_reads_it(tmp_path: Path) -> None:
     """A program we did not write unpacks the same files."""
-    archive = cpio.pack([cpio.folder("etc"), cpio.file("etc/name", b"guest\n"), cpio.file("odd", b"12345")])
+    archive = pack([folder("etc"), file("etc/name", b"guest\n"), file("odd", b"12345")])
     subprocess.run(["cpio", "-id", "--quiet"], input=archive, cwd=tmp_path, check=True)
     assert (tmp_path / "etc/name").read_text() == "guest\n"
     assert (tmp_path / "odd").read_bytes() == b"12345"

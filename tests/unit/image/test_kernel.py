@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iolab.errors import UnsupportedError
-from iolab.image.kernel import extract_vmlinux, is_static_program, load_order, module_names, offered_features
+from iolab.image.layers import extract_vmlinux, is_static_program, load_order, module_names, offered_features
 
 KERNEL = b"\x7fELF" + bytes(range(256)) * 20
 DEPENDENCIES = """\
