@@ -62,7 +62,7 @@ def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
         InputError: no cell has a shaper.
     """
     from iolab.analysis.shaper_check import Kind, judge  # numpy and scipy are slow to load
-    from iolab.report import shaper
+    from iolab.report import watches
     from iolab.report.locale import EN
     from iolab.store.series import series_of
 
@@ -75,7 +75,7 @@ def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
         for link, found in judge(setup, record.measure, result.metrics, series, result.warnings):
             levels = ", ".join(f"{name}={label}" for name, label in record.cell.items())
             trial = f"{record.measure} {levels} block {record.block}"
-            for line in shaper.lines(link, trial, found, EN):
+            for line in watches.lines(link, trial, found, EN):
                 say(line)
             verdicts.add(found.verdict)
     if not verdicts:

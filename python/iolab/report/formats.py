@@ -13,7 +13,7 @@ from iolab.report.locale import EN, Words
 from iolab.report.readme import PukiWiki
 from iolab.report.sentences import is_functional
 from iolab.report.side_by_side import beside_published, beside_published_text, comparison, comparison_text
-from iolab.report.sparklines import trial_over_time
+from iolab.report.wire import trial_over_time
 from iolab.results.series import Series
 from iolab.store.read import stacks_of
 from iolab.store.records import StoredRun

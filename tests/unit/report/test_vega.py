@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iolab.report.page import vega
+from iolab.report.page import render
 
 MADE = "window.vegaEmbed = 1; // <\\/script>"
 
@@ -20,27 +20,27 @@ def makings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
         return MADE
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(vega, "_made", make)
-    vega.library.cache_clear()
+    monkeypatch.setattr(render, "_made", make)
+    render.library.cache_clear()
     yield made
-    vega.library.cache_clear()
+    render.library.cache_clear()
 
 
 def test_the_next_program_reads_what_the_first_has_made(makings: list[str], tmp_path: Path) -> None:
     """It is in the cache, whole."""
-    assert vega.library() == MADE
-    vega.library.cache_clear()
-    assert vega.library() == MADE
+    assert render.library() == MADE
+    render.library.cache_clear()
+    assert render.library() == MADE
     assert len(makings) == 1
     assert [kept.read_text() for kept in (tmp_path / "iolab").iterdir()] == [MADE]
 
 
 def test_another_version_has_a_script_of_its_own(makings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """An upgrade never shows charts by what was there before."""
-    vega.library()
-    vega.library.cache_clear()
-    monkeypatch.setattr(vega, "version", lambda package: f"{package} 99")
-    vega.library()
+    render.library()
+    render.library.cache_clear()
+    monkeypatch.setattr(render, "version", lambda package: f"{package} 99")
+    render.library()
     assert len(makings) == 2
 
 
@@ -49,14 +49,14 @@ def test_a_cache_to_which_all_may_write_is_not_read(makings: list[str], tmp_path
     folder = tmp_path / "iolab"
     folder.mkdir()
     folder.chmod(0o777)
-    assert vega.library() == MADE
+    assert render.library() == MADE
     assert not list(folder.iterdir())
 
 
 def test_the_script_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A report is given on alone, so the notices that its licences ask for are in it, and cannot end the comment."""
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda snippet: f"1; {snippet}")
-    notice, ended, script = vega._made().partition("*/\n")
+    notice, ended, script = render._made().partition("*/\n")
     assert notice.startswith("/*!\n")
     assert ended
     assert script == "1; window.vegaEmbed = vegaEmbed;"
@@ -68,8 +68,8 @@ def test_a_changed_notice_makes_a_script_of_its_own(
     makings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script that was kept without it is not used."""
-    vega.library()
-    vega.library.cache_clear()
-    monkeypatch.setattr(vega, "_notice", lambda: "/*! other */")
-    vega.library()
+    render.library()
+    render.library.cache_clear()
+    monkeypatch.setattr(render, "_notice", lambda: "/*! other */")
+    render.library()
     assert len(makings) == 2

@@ -17,8 +17,7 @@ from iolab.report import formats
 from iolab.report.console import terminal
 from iolab.report.locale import EN
 from iolab.report.names import names_of
-from iolab.report.shaper import lines
-from iolab.report.watches import watch_lines
+from iolab.report.watches import lines, watch_lines
 from iolab.results.dimensions import Dimensions
 from iolab.results.metric import Metric, Metrics
 from iolab.store.records import TrialRecord

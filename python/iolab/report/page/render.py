@@ -1,23 +1,31 @@
-"""The HTML page: everything as text for the template, which only lays it out and escapes it."""
+"""The HTML page: everything as text for the template, which only lays it out and escapes it.
+
+Vega, Vega-Lite and Vega-Embed are one script, which takes seconds to put together: it is kept in the user's cache.
+"""
 
 import base64
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from iolab.analysis.types import Analysis, Effect
+from iolab.errors import UnsupportedError
 from iolab.experiment.experiment import Experiment
+from iolab.files import cache_folder, write_whole
 from iolab.report import drawing, numbers, packets, panels, picture, sentences, tables
 from iolab.report.environment import in_effect_grid
 from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
-from iolab.report.page import history, vega
+from iolab.report.page import history
 from iolab.report.page.flames import Flames, ReadStacks, flames
 from iolab.report.page.over_time import OverTime, ReadSeries, drawn_trials
 from iolab.report.page.results import Result, results
@@ -30,6 +38,8 @@ MOST_ROWS = 400
 """Cells in a table of verdicts or balance sheets."""
 MOST_PATHS = 40
 """Ports and their paths."""
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+"""What the bundle leaves for the page's script."""
 
 
 def page(
@@ -46,7 +56,7 @@ def page(
     trials = sentences.counted(run.trials)
     found = results(run, analysis, experiment, trials, named)
     lab = drawing.draw(picture.picture(experiment, named), named)
-    library, script = (vega.library(), _asset("charts.js")) if found else ("", "")
+    vega_script, script = (library(), _asset("charts.js")) if found else ("", "")
     wire = on_the_wire(trials, read, named)
     wire_script = _asset("wire.js") if wire.trials else ""
     fills: dict[str, object] = {
@@ -57,9 +67,9 @@ def page(
         "states": sentences.states(run, trials, named),
         "banners": sentences.banners(run, trials, named),
         "style": Markup(_asset("style.css")),
-        "library": Markup(library),
+        "library": Markup(vega_script),
         "script": Markup(script),
-        "script_sources": " ".join(_hash(each) for each in (library, script, wire_script) if each)
+        "script_sources": " ".join(_hash(each) for each in (vega_script, script, wire_script) if each)
         or "'none'",
         "chart_json": _chart_json,
         "results": found,
@@ -249,3 +259,37 @@ def _effect(effect: Effect, names: Names) -> EffectRow:
         change=numbers.judged(change, effect.ratio, better, words),
         p_value=numbers.p_value(effect.p_value, words),
     )
+
+
+@cache
+def library() -> str:
+    """Return the script; nothing in it ends a script element."""
+    made = None
+    with contextlib.suppress(
+        UnsupportedError, OSError
+    ):  # without a cache that can be trusted it takes longer
+        kept = _kept()
+        if kept.is_file():
+            return kept.read_text(encoding="utf-8")
+        made = _made()
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, made)
+    return made or _made()
+
+
+def _kept() -> Path:
+    """Return where this version's script is kept: another version, snippet or notice makes another name."""
+    told = f"{version('vl-convert-python')}\n{_SNIPPET}\n{_notice()}"
+    return cache_folder() / f"vega-{hashlib.sha256(told.encode()).hexdigest()[:16]}.js"
+
+
+def _made() -> str:
+    import vl_convert
+
+    script = str(vl_convert.javascript_bundle(snippet=_SNIPPET)).replace("</script", "<\\/script")
+    return _notice() + script
+
+
+def _notice() -> str:
+    """Return whose the script is, as its licences ask for: the bundle has lost every notice."""
+    return f"/*!\n{(files('iolab.report.page') / 'licences.txt').read_text(encoding='utf-8')}*/\n"
