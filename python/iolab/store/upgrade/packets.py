@@ -6,20 +6,24 @@ from typing import Any
 from pydantic_core import SchemaValidator, core_schema
 
 from iolab.messages.instrument import PathFallback
-from iolab.store.upgrade.stated import ROLES, if_any, place, quoted, stated
 from iolab.store.upgrade.steps import (
     ANYTHING,
     INTEGER,
     NUMBER,
+    ROLES,
     TEXT,
     Json,
     Step,
     Steps,
     decoded,
+    if_any,
     many,
     or_none,
     part,
+    place,
+    quoted,
     record,
+    stated,
 )
 
 _DROP = {"place": ANYTHING, "reason": ANYTHING, "frames": INTEGER}

@@ -6,7 +6,6 @@ from iolab.errors import StoreError
 from iolab.plan.types import PLAN_SCHEMA
 from iolab.results.encoding import Malformed
 from iolab.store.records import PLAN
-from iolab.store.upgrade.stated import quoted, stated
 from iolab.store.upgrade.steps import (
     ANYTHING,
     INTEGER,
@@ -17,6 +16,8 @@ from iolab.store.upgrade.steps import (
     by_name,
     many,
     part,
+    quoted,
+    stated,
     upgraded,
     version_of,
 )

@@ -9,11 +9,11 @@ from pydantic_core import SchemaValidator, core_schema
 
 from iolab.messages.in_words import WarningInWords
 from iolab.messages.warnings import Emulated
-from iolab.store.upgrade.stated import ROLES, failure, if_any, is_port, place, quoted, stated
 from iolab.store.upgrade.steps import (
     INTEGER,
     NUMBER,
     OBJECT,
+    ROLES,
     TEXT,
     YES_OR_NO,
     Json,
@@ -21,9 +21,15 @@ from iolab.store.upgrade.steps import (
     Steps,
     by_name,
     either,
+    failure,
+    if_any,
+    is_port,
     many,
     or_none,
+    place,
+    quoted,
     record,
+    stated,
 )
 
 _GUEST = record(
