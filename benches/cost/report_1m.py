@@ -17,7 +17,7 @@ from benches.harness.arguments import Argument, arguments
 from benches.harness.run import IOLAB
 
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.results.series import Series
 from iolab.store.read import find_runs
 from iolab.store.records import SAMPLES, SERIES

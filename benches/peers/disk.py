@@ -22,7 +22,7 @@ from benches.harness.programs import output
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.disk.fio_jobs import RAMP_MS
 from iolab.trial.disk.measure import conclude_disk, measure_disk

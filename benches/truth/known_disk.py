@@ -16,7 +16,7 @@ from benches.harness.arguments import Argument, arguments
 from benches.harness.lab import standing
 
 from iolab.experiment.model.measures import DiskMeasure
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.disk.measure import conclude_disk, measure_disk
 from iolab.trial.lab_access import Site

@@ -30,9 +30,9 @@ from iolab.messages.subjects import Purpose as Purpose
 from iolab.registry.rows import InstrumentKind as InstrumentKind
 from iolab.registry.rows import MeasureKind as MeasureKind
 from iolab.registry.rows import ShortForm as ShortForm
-from iolab.results.dimensions import Dimensions as Dimensions
 from iolab.results.metric import LARGER as LARGER
 from iolab.results.metric import SMALLER as SMALLER
+from iolab.results.metric import Dimensions as Dimensions
 from iolab.results.metric import Metric as Metric
 from iolab.results.metric import Metrics as Metrics
 from iolab.results.series import Series as Series

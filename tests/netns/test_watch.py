@@ -3,7 +3,7 @@
 import pytest
 from tests.netns.runs import Measured
 
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.results.series import Over, Series
 from iolab.results.trial import Status, TrialResult
 from iolab.store.read import load_run

@@ -25,9 +25,8 @@ from iolab.lab.hosts.facts import Facts
 from iolab.messages.statement import Statement
 from iolab.messages.warnings import CountersMissing, TrialWarning
 from iolab.plan.planning import make_plan
-from iolab.results.dimensions import Dimensions, Quantity
 from iolab.results.encoding import Encoding
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics, Quantity
 from iolab.results.series import series
 from iolab.store import codec
 from iolab.store.codec import TrialReader, encode_trial

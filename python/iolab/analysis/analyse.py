@@ -31,7 +31,7 @@ from iolab.analysis.unlike import by_other_method, unlike
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
 from iolab.registry.registry import measure_kinds
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.results.packets import PacketTrial
 from iolab.results.trial import Status
 from iolab.results.verdict import Verdict as TrialVerdict

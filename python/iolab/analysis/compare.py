@@ -22,8 +22,7 @@ from iolab.errors import InputError, Problem
 from iolab.messages.notes import EffectDiffers, FactDiffers, MethodsDiffer, MethodsUnknown, NoteOfRun
 from iolab.messages.warnings import TrialWarning
 from iolab.registry.registry import programs
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Method, method_name
+from iolab.results.metric import Method, Quantity, method_name
 from iolab.results.trial import Status
 from iolab.store.records import StoredRun
 

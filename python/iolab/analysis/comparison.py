@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Interval
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Method
+from iolab.results.metric import Method, Quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

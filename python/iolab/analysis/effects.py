@@ -20,7 +20,7 @@ from iolab.analysis.types import Effect, Interval
 from iolab.messages.notes import EffectsAliased, EffectsNotFitted, NotPositive, TooManyLevels
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

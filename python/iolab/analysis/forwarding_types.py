@@ -9,7 +9,7 @@ from iolab.messages.evidence import Evidence
 from iolab.messages.instrument import PathReason, Sharing
 from iolab.messages.places import Place
 from iolab.results.balance import Drop
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 
 class Bound(StrEnum):

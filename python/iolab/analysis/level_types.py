@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from iolab.analysis.forwarding_types import Bound
 from iolab.experiment.experiment import LevelRatio, Statistic
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Method
+from iolab.results.metric import Method, Quantity
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Interval

@@ -9,7 +9,7 @@ from iolab.analysis.forwarding_types import Onset
 from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Table
 from iolab.errors import IolabError
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 LOSS = Quantity("loss_ratio")
 KEY = "rate"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Outlier
 from iolab.messages.notes import HostStolenTime, ManyRetransmits, RareTrials, Unusual
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]

@@ -14,7 +14,7 @@ from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
 from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Column, Table
 from iolab.experiment.experiment import LevelRatio, Statistic, Summary
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,8 +15,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
 from iolab.experiment.factors.summaries import STATISTICS
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Method
+from iolab.results.metric import Method, Quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from iolab.aliases import Sort, aliases, give_notice
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic
 from iolab.experiment.factors.summaries import STATISTICS
-from iolab.results.dimensions import Dimensions, Quantity
-from iolab.results.dimensions import names as dimension_names
+from iolab.results.metric import Dimensions, Quantity
+from iolab.results.metric import names as dimension_names
 
 FIXED = ("measure", "metric", "statistic", "value", "unit")
 """Columns that are no factor, and must be there."""

@@ -21,7 +21,7 @@ from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Cells, Interval
 from iolab.plan.types import Plan, PlannedFactor
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator

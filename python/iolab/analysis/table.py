@@ -14,8 +14,7 @@ from iolab.errors import InputError, Problem
 from iolab.messages.notes import MethodsMixed, TrialsLeftOut, ValueNotFinite
 from iolab.messages.warnings import Emulated, TrialWarning
 from iolab.plan.types import Plan, Step
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import UNKNOWN_METHOD, Heads, Method, Metrics, method_name
+from iolab.results.metric import UNKNOWN_METHOD, Heads, Method, Metrics, Quantity, method_name
 from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 

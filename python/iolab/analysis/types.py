@@ -11,8 +11,7 @@ from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
 from iolab.analysis.path_product import PathProduct
 from iolab.messages.notes import Unusual
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Method
+from iolab.results.metric import Method, Quantity
 
 TOGETHER = 1024
 """Estimates that are made at once where all are looked at."""

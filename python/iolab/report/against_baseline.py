@@ -7,7 +7,7 @@ from iolab.analysis.types import Analysis, Estimate, cell_key
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.selection import ROUND_TRIP, Shown, is_baseline, is_timed
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 PHASES = (

@@ -8,7 +8,7 @@ from iolab.report import axes, numbers
 from iolab.report.names import Names, load
 from iolab.report.panels import Chart, Line, Panel, Row, domain, finite
 from iolab.report.tables import head
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 MOST_CELLS = 12
 """Cells whose curves are drawn; the tables and CSV have all."""

@@ -19,8 +19,7 @@ from iolab.analysis.types import Analysis, CellKey, Estimate, Finding, Interval,
 from iolab.report.locale import EN, Words
 from iolab.report.sentences import counted
 from iolab.report.stated import stated, stated_all, warned
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Metrics
+from iolab.results.metric import Metrics, Quantity
 from iolab.results.verdict import Verdict as TrialVerdict
 from iolab.store.records import StoredRun, TrialRecord
 

@@ -11,7 +11,7 @@ from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.packet_tables import BITS, factors_of, left_out
 from iolab.report.tables import Grid, head
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 SUM, ONE = "forwarded_fps", "forwarded_per_direction_fps"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from iolab.plan.types import Plan
 from iolab.report import numbers
 from iolab.report.locale import Words
-from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import Dimensions, Quantity
 from iolab.units import format_bits_per_second, format_bytes
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")

@@ -13,7 +13,7 @@ from iolab.analysis.thinning import Thinned, thin
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.numbers import Scale
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.results.series import Over, Series
 from iolab.store.records import TrialRecord
 

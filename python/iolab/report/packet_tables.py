@@ -7,7 +7,7 @@ from iolab.analysis.types import CellKey, Estimate, cell_key
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.tables import Grid, columns, head
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 BITS = "forwarded_bps_l2"

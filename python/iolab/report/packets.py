@@ -31,7 +31,7 @@ from iolab.report.packet_tables import (
 from iolab.report.sentences import MOST_DETECTABLE, capital
 from iolab.report.tables import Grid
 from iolab.results.balance import Drop
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 CALIBRATION, HOSTS = "calibration", "hosts"

@@ -10,7 +10,7 @@ from iolab.report.names import Names
 from iolab.report.selection import Shown, is_baseline
 from iolab.report.tables import Grid, columns, head
 from iolab.report.watches import Passed, passed_by
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 PROFILES = ("profile_self_ratio", "lock_wait_ns")

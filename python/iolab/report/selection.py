@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 
 from iolab.analysis.types import Analysis, CellEstimates, Estimate, figures_of
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 OPENLY = (Quantity("forwarded_bps_l2"),)
 """Metrics that stand beside the leading one of their measure: frames/s without bit/s is half the answer."""

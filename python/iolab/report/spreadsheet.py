@@ -13,15 +13,14 @@ from iolab.analysis.types import Analysis, Estimate, Interval
 from iolab.report.locale import EN, Words
 from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
-from iolab.results import dimensions
-from iolab.results.dimensions import Dimensions, Quantity
-from iolab.results.metric import method_name
+from iolab.results import metric
+from iolab.results.metric import Dimensions, Quantity, method_name
 from iolab.store.records import StoredRun, TrialRecord
 
 Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops", "in-effect"]
 
 _ESTIMATE_HEAD = (
-    "metric", *dimensions.names(), "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method",
+    "metric", *metric.names(), "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method",
     "is_baseline", "ratio",
     "ratio_ci_low", "ratio_ci_high", "p_value", "outliers", "mean_without_outliers", "ratio_without_outliers",
     "bounds", "limited_by", "ratio_bound", "method",
@@ -235,7 +234,7 @@ def _metric_columns(trials: Iterable[TrialRecord]) -> dict[Quantity, str]:
 
 def _dimensions(of: Dimensions) -> list[str]:
     known = of.known()
-    return [_safe(str(known.get(name, ""))) for name in dimensions.names()]
+    return [_safe(str(known.get(name, ""))) for name in metric.names()]
 
 
 def _levels(cell: Mapping[str, str], factors: Sequence[str]) -> list[str]:

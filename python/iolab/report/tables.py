@@ -10,7 +10,7 @@ from iolab.report.against_baseline import without_baseline
 from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.selection import Shown, choose, is_baseline
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 MARK = "†"

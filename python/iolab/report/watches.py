@@ -9,7 +9,7 @@ from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.report import numbers
 from iolab.report.locale import Words
 from iolab.report.names import Names
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.units import NS_PER_S, format_bytes
 
 BUSIEST_SHARE = 0.1

@@ -17,8 +17,7 @@ from iolab.plan.types import Plan
 from iolab.report import numbers, over_time
 from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metrics
+from iolab.results.metric import Dimensions, Metrics
 from iolab.results.series import Over, Series, Values
 from iolab.store.records import TrialRecord
 from iolab.units import format_bits_per_second, format_bytes, format_ratio

@@ -20,7 +20,7 @@ from iolab.report import numbers, sentences, spreadsheet, tables
 from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names_of
 from iolab.report.selection import Shown, leading
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 100_000

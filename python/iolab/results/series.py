@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolab.messages.statement import Name
-from iolab.results.dimensions import WHOLE, Dimensions, Quantity
+from iolab.results.metric import WHOLE, Dimensions, Quantity
 
 Times = NDArray[np.int64]
 Values = NDArray[np.float64]

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
-from iolab.results.dimensions import Quantity
 from iolab.results.encoding import Encoding, Malformed
-from iolab.results.metric import Heads, Method, Metric, Metrics
+from iolab.results.metric import Heads, Method, Metric, Metrics, Quantity
 from iolab.results.packets import PacketTrial
 from iolab.results.trial import CommandRecord, TrialResult
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord

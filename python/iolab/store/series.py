@@ -12,7 +12,7 @@ import numpy as np
 
 from iolab.aliases import new_keys
 from iolab.errors import StoreError
-from iolab.results.dimensions import Dimensions, names
+from iolab.results.metric import Dimensions, names
 from iolab.results.series import Over, Series
 from iolab.store.records import SAMPLES, SERIES, records_folder
 

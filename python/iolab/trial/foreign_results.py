@@ -18,8 +18,7 @@ from iolab.messages.failures import (
 )
 from iolab.messages.warnings import TrialWarning
 from iolab.registry.guard import LONGEST_NS, class_of, words_of
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics, unit_in
+from iolab.results.metric import Dimensions, Metric, Metrics, unit_in
 from iolab.results.packets import PacketTrial
 from iolab.results.series import Series
 from iolab.results.trial import CommandRecord

@@ -14,7 +14,7 @@ from iolab.errors import InputError
 from iolab.messages.caveats import CauseUnsure
 from iolab.messages.places import AtMachine, OnPath
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import Dimensions, Quantity
 from iolab.results.trial import Status
 from iolab.results.verdict import Limit, Verdict
 from iolab.store.records import TrialRecord

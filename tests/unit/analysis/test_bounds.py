@@ -13,7 +13,7 @@ from iolab.analysis.compare import compare
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import LevelRatio, Summary
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 BASE, EXACT, MIXED, ALL, BOTH = range(5)
 """Levels: the baseline, one that was measured, one with a bound in one block, one that is all bounds, and so again."""

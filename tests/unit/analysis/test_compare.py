@@ -13,7 +13,7 @@ from iolab.analysis import compare
 from iolab.errors import InputError
 from iolab.messages.notes import EffectDiffers
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun, TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

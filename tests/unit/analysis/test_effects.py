@@ -21,7 +21,7 @@ from iolab.analysis.table import Column, tabulate
 from iolab.analysis.types import Analysis, Effect
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

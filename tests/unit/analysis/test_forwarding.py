@@ -18,7 +18,7 @@ from iolab.messages.caveats import CauseUnsure
 from iolab.messages.places import AtCpu, AtPort, PlainPlace
 from iolab.messages.searches import LibraryGaveUp
 from iolab.results.balance import Drop
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.results.packets import PacketTrial
 from iolab.trial.counters.drops import RING_FULL
 

@@ -13,8 +13,7 @@ from iolab.experiment.experiment import Summary
 from iolab.messages.notes import MethodsDiffer, MethodsMixed, MethodsUnknown
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Method, Metrics
+from iolab.results.metric import Method, Metrics, Quantity
 from iolab.store.records import StoredRun, TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

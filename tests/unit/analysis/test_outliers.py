@@ -9,7 +9,7 @@ from iolab.analysis import analyse
 from iolab.analysis.outliers import robust_z, stand
 from iolab.messages.notes import RareTrials
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

@@ -22,7 +22,7 @@ from iolab.lab.topology import make_topology
 from iolab.measures.packets import FORWARDING
 from iolab.messages.warnings import Emulated
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Dimensions, Quantity
+from iolab.results.metric import Dimensions, Quantity
 from iolab.store.records import TrialRecord
 from iolab.trial.disk.figures import BY_OPERATIONS, OPERATIONS, RATE
 from iolab.trial.instruments.watch import points_of

@@ -9,7 +9,7 @@ from scipy import stats
 from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

@@ -10,8 +10,7 @@ from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.messages.capture_warnings import PacerSlipped, WatchStolen
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 
 TEXT = """
 lab:

@@ -8,8 +8,7 @@ from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
 from iolab.analysis.shaper_classes import Kept
 from iolab.experiment import Resolver, cells, parse
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.series import Over, Series
 
 

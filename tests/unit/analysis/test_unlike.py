@@ -9,8 +9,7 @@ from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
 from iolab.messages.warnings import Emulated
 from iolab.plan.types import Plan
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]

@@ -1,8 +1,7 @@
 """The line that tells how a trial ended while its run goes on."""
 
 from iolab.cli.progress import describe_record
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.trial import Status, TrialResult
 from iolab.store.records import TrialRecord
 

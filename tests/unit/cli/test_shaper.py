@@ -12,8 +12,7 @@ from iolab.cli.shaper import print_judged
 from iolab.errors import ExitCode
 from iolab.experiment import parse
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.trial import Status, TrialResult
 from iolab.store.records import SAMPLES, SERIES
 from iolab.store.series import encode_series

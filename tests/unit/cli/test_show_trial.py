@@ -9,7 +9,7 @@ from tests.unit.records import metrics
 from iolab.cli.main import run
 from iolab.errors import ExitCode
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.results.series import series
 from iolab.results.trial import Status, TrialResult
 from iolab.store.folder import create_folder

@@ -20,8 +20,7 @@ from iolab.messages.warnings import (
     TrialWarning,
 )
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.trial import CommandRecord, Status, TrialResult
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 

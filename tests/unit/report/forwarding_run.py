@@ -27,8 +27,8 @@ from iolab.messages.warnings import (
     TrialWarning,
 )
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.results.dimensions import Dimensions, Quantity
 from iolab.results.load import LoadRecord
+from iolab.results.metric import Dimensions, Quantity
 from iolab.results.packets import PacketTrial
 from iolab.results.trial import Status, TrialResult
 from iolab.store.records import RunStatus, StoredRun, TrialRecord

@@ -14,8 +14,7 @@ from iolab.report.locale import EN
 from iolab.report.names import names, names_of
 from iolab.report.selection import latency_first
 from iolab.report.sentences import summary
-from iolab.results.dimensions import Dimensions, Quantity
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics, Quantity
 from iolab.store.records import TrialRecord
 
 LOAD = {"load": ("idle", "loaded")}

@@ -27,8 +27,7 @@ from iolab.report import formats as report
 from iolab.report import packets, sentences, spreadsheet
 from iolab.report.locale import EN
 from iolab.report.names import names
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.trial import Status
 from iolab.results.verdict import Limit, Verdict
 from iolab.store.records import RunStatus

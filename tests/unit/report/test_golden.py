@@ -18,8 +18,7 @@ from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.planning import gives_plan
 from iolab.report import formats
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metrics
+from iolab.results.metric import Dimensions, Metrics
 from iolab.store.read import experiment_text, load_run, read_packets
 from iolab.store.records import TRIAL_SCHEMA, StoredRun, TrialRecord
 from iolab.store.series import series_of

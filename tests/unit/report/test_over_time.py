@@ -21,8 +21,7 @@ from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.page.over_time import drawn_trials
 from iolab.report.wire import binned, course, sparkline
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.series import Over, Series, series
 from iolab.store.records import StoredRun
 

@@ -26,8 +26,7 @@ from iolab.report import formats as report
 from iolab.report.locale import EN
 from iolab.report.names import names
 from iolab.report.selection import leading
-from iolab.results.dimensions import Dimensions, Quantity
-from iolab.results.metric import Metrics
+from iolab.results.metric import Dimensions, Metrics, Quantity
 from iolab.store.records import StoredRun, TrialRecord
 
 Made = tuple[StoredRun, Analysis, Experiment]

@@ -21,8 +21,7 @@ from iolab.report import drawing, environment, picture
 from iolab.report import formats as report
 from iolab.report.locale import EN
 from iolab.report.names import names
-from iolab.results.dimensions import Quantity
-from iolab.results.metric import Metrics
+from iolab.results.metric import Metrics, Quantity
 from iolab.results.trial import CommandRecord, Status
 
 EVIL = '</script><img src=x onerror="alert(1)">'

@@ -10,8 +10,7 @@ from iolab.report.names import names_of
 from iolab.report.phases import phase_grids, short_grids
 from iolab.report.selection import leading
 from iolab.report.tables import Grid
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.store.records import StoredRun
 
 

@@ -2,7 +2,7 @@
 
 from iolab.analysis.published import PublishedComparison, PublishedRow
 from iolab.report.side_by_side import beside_published_text
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 
 
 def test_a_small_published_figure_is_not_written_as_zero() -> None:

@@ -23,7 +23,7 @@ from iolab.report import formats as report
 from iolab.report.lines import Sweep, logarithmic, positions, sweep_of
 from iolab.report.locale import EN
 from iolab.report.names import names
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 MTUS = ("1500", "3000", "4500", "9000")

@@ -18,8 +18,7 @@ from iolab.report.console import terminal
 from iolab.report.locale import EN
 from iolab.report.names import names_of
 from iolab.report.watches import lines, watch_lines
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.store.records import TrialRecord
 
 ABOUT = Dimensions(direction="pc0.eth0->line.p0")

@@ -15,8 +15,7 @@ from tests.stated import codes
 import iolab.messages
 import iolab.results
 from iolab.messages.statement import Statement
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Heads, Metric, Metrics
+from iolab.results.metric import Dimensions, Heads, Metric, Metrics
 from iolab.results.search import Goal
 from iolab.results.series import Over, Series
 from iolab.results.trial import TrialResult

@@ -8,8 +8,7 @@ from iolab.messages.places import OnPath
 from iolab.messages.streams import CongestionWindow
 from iolab.messages.warnings import SenderShort
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.series import series
 from iolab.results.trial import Status, TrialResult
 from iolab.results.verdict import Limit, Verdict

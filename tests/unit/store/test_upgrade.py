@@ -17,8 +17,8 @@ from iolab.messages.failures import OtherFailure
 from iolab.messages.in_words import InWords, WarningInWords
 from iolab.messages.warnings import Emulated
 from iolab.plan.types import PLAN_SCHEMA
-from iolab.results.dimensions import Dimensions, Quantity
 from iolab.results.encoding import Encoding, Malformed
+from iolab.results.metric import Dimensions, Quantity
 from iolab.results.trial import Status, TrialResult
 from iolab.store.codec import TrialReader, decode_command, decode_packets, encode_trial, packets_in
 from iolab.store.records import TRIAL_SCHEMA, TrialRecord

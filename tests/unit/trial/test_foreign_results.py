@@ -12,8 +12,7 @@ from iolab.experiment.model.measures import Measure
 from iolab.registry import registry
 from iolab.registry.guard import guarded
 from iolab.registry.rows import MeasureKind
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics, unit_in
+from iolab.results.metric import Dimensions, Metric, Metrics, unit_in
 from iolab.trial import instrumented
 from iolab.trial.failed import Failed
 from iolab.trial.foreign_results import check_seen

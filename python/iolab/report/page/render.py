@@ -30,7 +30,7 @@ from iolab.report.page.flames import Flames, ReadStacks, flames
 from iolab.report.page.over_time import OverTime, ReadSeries, drawn_trials
 from iolab.report.page.results import Result, results
 from iolab.report.page.wire import OnTheWire, on_the_wire
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 MOST_EFFECTS = 60

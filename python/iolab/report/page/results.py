@@ -15,7 +15,7 @@ from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.phases import phase_grids, profile_grids, watch_grids
 from iolab.report.selection import Shown, choose, leading, side_metrics
-from iolab.results.dimensions import Quantity
+from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun, TrialRecord
 
 MOST_ROWS = 400

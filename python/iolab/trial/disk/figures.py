@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.units import NS_PER_S
 
 RATE, OPERATIONS, CPU = "disk_bytes_per_s", "disk_operations_per_s", "disk_cpu_ratio"

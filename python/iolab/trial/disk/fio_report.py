@@ -12,8 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from iolab.registry.disk_programs import FIO
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import unit_of
+from iolab.results.metric import Dimensions, unit_of
 from iolab.results.series import Series, series
 from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, DiskLatency
 from iolab.trial.disk.fio_jobs import Job, JobSection

@@ -25,8 +25,7 @@ from iolab.lab.volumes.exports import (
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, nbd_pid_file, node_of, volume_path
 from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
 from iolab.messages.disks import DiskUsed
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.disk.ledger import Counted, LayerName, Row, between
 from iolab.trial.disk.verdict import Line
 from iolab.trial.lab_access import Site

@@ -10,8 +10,7 @@ from typing import Literal
 
 from iolab.agent.messages import Json
 from iolab.messages.disks import LedgerOpen, ReadFromMemory, SectionLedgerOpen
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.disk.figures import DiskFigure
 
 LayerName = Literal["program", "device", "hypervisor", "network", "target"]

@@ -14,8 +14,7 @@ from iolab.lab.topology import Port, Topology
 from iolab.messages.capture_warnings import CaptureLost, CaptureOverwrote
 from iolab.messages.failures import WatchFailed
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site

@@ -20,8 +20,7 @@ from iolab.messages.profiles import (
     ProfileLost,
 )
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site

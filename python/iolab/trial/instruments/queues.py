@@ -13,8 +13,7 @@ from iolab.experiment.model.machines import Vm
 from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
 from iolab.messages.warnings import QueuesUneven, TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
 

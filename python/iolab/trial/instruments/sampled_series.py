@@ -11,8 +11,7 @@ from iolab.agent.counters import InterfaceCounters, QdiscCounters
 from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import unit_of
+from iolab.results.metric import Dimensions, unit_of
 from iolab.results.series import Series, series
 from iolab.trial.counters.cpu_use import CLASSES
 from iolab.trial.measurement import begin_of

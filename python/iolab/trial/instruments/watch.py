@@ -23,7 +23,7 @@ from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import PastStack, past_stack, ways
 from iolab.lab.topology import Port, Topology
 from iolab.messages.failures import WatchFailed
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.capture import captured_ports
 from iolab.trial.instruments.instrument import Seen

@@ -27,8 +27,7 @@ from iolab.messages.capture_warnings import (
     WindowsLeftOut,
 )
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric, unit_of
+from iolab.results.metric import Dimensions, Metric, unit_of
 from iolab.results.series import Over, Series, Values
 from iolab.results.series import series as series_over_time
 from iolab.trial.histograms import quantile

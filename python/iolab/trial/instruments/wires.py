@@ -18,8 +18,7 @@ from iolab.messages.capture_warnings import (
     WireWeakened,
 )
 from iolab.messages.warnings import TrialWarning
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
 

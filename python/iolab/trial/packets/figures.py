@@ -26,9 +26,8 @@ from iolab.messages.warnings import (
     Unstamped,
 )
 from iolab.results.balance import Drop
-from iolab.results.dimensions import Dimensions
 from iolab.results.load import LoadRecord
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics
 from iolab.results.packets import FrameSize, NapiThread, PacketTrial, Placed, PortUse, SearchRecord
 from iolab.results.verdict import GUEST, KERNEL, Limit, Thread
 from iolab.trial.counters.drops import DAMAGED

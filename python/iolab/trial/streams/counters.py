@@ -11,8 +11,7 @@ from iolab.messages.warnings import (
     Disagreement,
     TrialWarning,
 )
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.streams.iperf3_report import FlowReport
 from iolab.units import ETHERNET_HEADER_BYTES
 

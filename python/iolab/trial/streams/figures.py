@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metric
+from iolab.results.metric import Dimensions, Metric
 from iolab.trial.streams.iperf3_report import FlowReport
 
 

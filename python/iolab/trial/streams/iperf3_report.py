@@ -11,8 +11,7 @@ from typing import Annotated, Any, TypedDict
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from iolab.lab.topology import Endpoint
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import unit_of
+from iolab.results.metric import Dimensions, unit_of
 from iolab.results.series import Series, series
 from iolab.trial.streams.iperf3 import Pair
 from iolab.units import NS_PER_S

@@ -11,7 +11,7 @@ import pytest
 
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.registry.disk_programs import DISK_PROGRAMS, PROFILES, DiskProgramName
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.trial.disk.disk_programs import runs_own
 from iolab.trial.disk.figures import DiskFigure, metrics_of
 from iolab.trial.disk.own import own_figures, parse_own

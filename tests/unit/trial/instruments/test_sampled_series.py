@@ -11,7 +11,7 @@ from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Netns
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
-from iolab.results.dimensions import Dimensions
+from iolab.results.metric import Dimensions
 from iolab.results.series import Series
 from iolab.trial.instruments.sampled_series import sampled
 

@@ -20,8 +20,7 @@ from iolab.experiment.model.instruments import Watch
 from iolab.lab.topology import make_topology
 from iolab.messages.capture_warnings import WatchBeforeQueue, WatchDisagrees, WatchLost, WatchUnstamped
 from iolab.messages.capture_warnings import WatchStolen as Stolen
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metrics
+from iolab.results.metric import Dimensions, Metrics
 from iolab.results.series import Over
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watch import WireWatch, points_of, train_gap_ns

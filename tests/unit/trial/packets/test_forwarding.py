@@ -13,8 +13,7 @@ from iolab.experiment.model.packets import Forwarding, Latency, LoadCurve
 from iolab.messages.places import AtPort
 from iolab.messages.searches import PlainSearchEnd
 from iolab.messages.warnings import QueueTookUp
-from iolab.results.dimensions import Dimensions, Quantity
-from iolab.results.metric import Metric, Metrics
+from iolab.results.metric import Dimensions, Metric, Metrics, Quantity
 from iolab.results.packets import PacketTrial
 from iolab.results.search import Found, LoadResult, StopReason
 from iolab.results.verdict import Limit, Verdict

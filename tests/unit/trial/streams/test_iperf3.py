@@ -7,8 +7,7 @@ import pytest
 
 from iolab.experiment.model.measures import Stream
 from iolab.lab.topology import Endpoint
-from iolab.results.dimensions import Dimensions
-from iolab.results.metric import Metrics
+from iolab.results.metric import Dimensions, Metrics
 from iolab.results.series import Series
 from iolab.trial.streams.figures import flow_metrics, jain_index
 from iolab.trial.streams.iperf3 import Pair, client_argv, server_argv
