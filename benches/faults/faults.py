@@ -29,7 +29,7 @@ from iolab.experiment.model.packets import Forwarding, Packets
 from iolab.lab.guests.start import process_id
 from iolab.lab.kernels import HERE
 from iolab.report.locale import EN
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.results.verdict import Limit
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent

@@ -16,7 +16,7 @@ from benches.harness.arguments import Argument, arguments
 from benches.harness.lab import THROUGH, load_bench
 
 from iolab.agent.client import Agent
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.results.search import Goal
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.counters.drops import RULE

@@ -16,7 +16,7 @@ from benches.harness.lab import PAIR, load_bench
 from benches.harness.programs import running
 from benches.harness.table import Table
 
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial

@@ -13,7 +13,7 @@ from iolab.agent.watch import close_watch, start_watch, stop_watch
 from iolab.analysis.shaper_check import HELD_UP
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.results.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent

@@ -9,10 +9,8 @@ from iolab.messages.evidence import Evidence
 from iolab.messages.instrument import PathFallback, Sharing
 from iolab.messages.places import Place
 from iolab.messages.searches import LibraryGaveUp
-from iolab.results.balance import Balance, Drop
-from iolab.results.load import LoadRecord
 from iolab.results.metric import Metric, Metrics, Quantity
-from iolab.results.packets import FrameSize, PacketTrial, Placed, PortUse
+from iolab.results.packets import Balance, Drop, FrameSize, LoadRecord, PacketTrial, Placed, PortUse
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Verdict
 from iolab.units import NS_PER_S

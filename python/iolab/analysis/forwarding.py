@@ -32,10 +32,8 @@ from iolab.messages.notes import SamplesUnreadable
 from iolab.messages.places import Place
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
-from iolab.results.balance import Drop
-from iolab.results.load import LoadRecord
 from iolab.results.metric import Quantity
-from iolab.results.packets import PacketTrial, PortUse
+from iolab.results.packets import Drop, LoadRecord, PacketTrial, PortUse
 from iolab.results.trial import Status
 from iolab.results.verdict import Limit
 from iolab.store.records import TrialRecord

@@ -8,8 +8,8 @@ from iolab.messages.caveats import Caveat
 from iolab.messages.evidence import Evidence
 from iolab.messages.instrument import PathReason, Sharing
 from iolab.messages.places import Place
-from iolab.results.balance import Drop
 from iolab.results.metric import Quantity
+from iolab.results.packets import Drop
 
 
 class Bound(StrEnum):

@@ -30,8 +30,8 @@ from iolab.report.packet_tables import (
 )
 from iolab.report.sentences import MOST_DETECTABLE, capital
 from iolab.report.tables import Grid
-from iolab.results.balance import Drop
 from iolab.results.metric import Quantity
+from iolab.results.packets import Drop
 from iolab.store.records import StoredRun
 
 CALIBRATION, HOSTS = "calibration", "hosts"

@@ -21,7 +21,7 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import topology_of
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import SCHEMA, identity
 from iolab.run.lab.standing_lab import StandingLab

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from iolab.agent.traffic import Histogram
-from iolab.results.load import Summary
+from iolab.results.packets import Summary
 
 EXACT_BITS = 8
 """Buckets from 2^8 on are 2^(k-7) wide (contract, traffic.run); below, each value has its own."""

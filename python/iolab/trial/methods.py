@@ -115,7 +115,7 @@ METHODS: tuple[MetricMethod, ...] = (
     MetricMethod(
         name="load-rate", metrics=("offered_fps", "forwarded_fps", "unsent_ratio"), kinds=("latency",),
         code=(
-            "iolab.trial.packets.load_curve:measure_latency!", "iolab.results.load:LoadRecord",
+            "iolab.trial.packets.load_curve:measure_latency!", "iolab.results.packets:LoadRecord",
             "iolab.results.search:LoadResult", *_LOAD,
         ),
     ),
@@ -125,7 +125,7 @@ METHODS: tuple[MetricMethod, ...] = (
         code=(
             "iolab.trial.packets.load_curve:_step!", "iolab.trial.packets.load_curve:_highest",
             "iolab.trial.packets.load_curve:measure_load_curve!", "iolab.results.search:Found",
-            "iolab.results.load:LoadRecord", "iolab.results.search:LoadResult", *_LOAD,
+            "iolab.results.packets:LoadRecord", "iolab.results.search:LoadResult", *_LOAD,
         ),
     ),
     MetricMethod(

@@ -17,9 +17,8 @@ from iolab.errors import StoreError
 from iolab.messages.caveats import CauseUnsure
 from iolab.messages.places import AtCpu, AtPort, PlainPlace
 from iolab.messages.searches import LibraryGaveUp
-from iolab.results.balance import Drop
 from iolab.results.metric import Quantity
-from iolab.results.packets import PacketTrial
+from iolab.results.packets import Drop, PacketTrial
 from iolab.trial.counters.drops import RING_FULL
 
 

@@ -27,9 +27,8 @@ from iolab.messages.warnings import (
     TrialWarning,
 )
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.results.load import LoadRecord
 from iolab.results.metric import Dimensions, Quantity
-from iolab.results.packets import PacketTrial
+from iolab.results.packets import LoadRecord, PacketTrial
 from iolab.results.trial import Status, TrialResult
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 from iolab.trial.counters.drops import BACKLOG, RING_FULL

@@ -32,7 +32,7 @@ from iolab.messages.evidence import (
     ThreadWaited,
 )
 from iolab.messages.places import AtMachineCpu, AtPort, InMachineKernel, Place
-from iolab.results.balance import Drop
+from iolab.results.packets import Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.drops import OVERRUNS, QDISC, RING_FULL, leading

@@ -23,7 +23,7 @@ from iolab.messages.drop_reasons import (
     Unusable,
 )
 from iolab.messages.places import OnWire, Place, PlainPlace
-from iolab.results.balance import Drop
+from iolab.results.packets import Drop
 from iolab.trial.counters.differences import Counted
 
 RING_FULL, NO_BUFFER = NoRoom(code="ring-full"), NoRoom(code="no-buffer")

@@ -13,8 +13,7 @@ from iolab.lab.packets.placement import Way
 from iolab.messages.caveats import CauseUnsure, Caveat, ShaperSuspected
 from iolab.messages.evidence import Evidence, ShaperPassed, UnknownShaperPassed
 from iolab.messages.places import AtPort
-from iolab.results.balance import Drop
-from iolab.results.load import Shaper
+from iolab.results.packets import Drop, Shaper
 from iolab.results.search import LoadResult
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drops import OVERRUNS, QDISC

@@ -21,7 +21,7 @@ from iolab.messages.drop_reasons import (
     NotPassedOnFor,
 )
 from iolab.messages.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InMachineKernel, Place, PlainPlace
-from iolab.results.balance import Balance, Drop
+from iolab.results.packets import Balance, Drop
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drops import (
     BACKLOG,

@@ -25,10 +25,17 @@ from iolab.messages.warnings import (
     UnexplainedFrames,
     Unstamped,
 )
-from iolab.results.balance import Drop
-from iolab.results.load import LoadRecord
 from iolab.results.metric import Dimensions, Metric, Metrics
-from iolab.results.packets import FrameSize, NapiThread, PacketTrial, Placed, PortUse, SearchRecord
+from iolab.results.packets import (
+    Drop,
+    FrameSize,
+    LoadRecord,
+    NapiThread,
+    PacketTrial,
+    Placed,
+    PortUse,
+    SearchRecord,
+)
 from iolab.results.verdict import GUEST, KERNEL, Limit, Thread
 from iolab.trial.counters.drops import DAMAGED
 from iolab.trial.counters.shapers import bypassed

@@ -20,9 +20,8 @@ from iolab.messages.warnings import (
     TrialWarning,
 )
 from iolab.registry.searches import SEARCHES
-from iolab.results.load import LoadRecord
 from iolab.results.metric import Metric
-from iolab.results.packets import SearchRecord
+from iolab.results.packets import LoadRecord, SearchRecord
 from iolab.results.search import Found, Goal, StopReason
 from iolab.results.verdict import Limit
 from iolab.trial.lab_access import Ceilings, Site

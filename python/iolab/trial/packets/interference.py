@@ -11,7 +11,7 @@ from dataclasses import replace
 from iolab.messages.caveats import OthersOnCpu
 from iolab.messages.evidence import ThreadWaited
 from iolab.messages.interference import CpusTaken
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.results.verdict import GUEST, KERNEL, Limit
 from iolab.trial.interference.disturbed import cpus_taken
 from iolab.trial.interference.work import Work

@@ -34,7 +34,7 @@ from iolab.messages.failures import (
 )
 from iolab.messages.hosts import PortOn, computer
 from iolab.messages.interference import CpusTaken
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.results.search import LoadResult
 from iolab.results.verdict import SENDERS, Thread
 from iolab.trial.counters.cpu_use import cpu_uses, steal_ns, thread_uses, threads_read

@@ -10,9 +10,8 @@ from iolab.messages.warnings import (
     StepsAboveLine,
     TrialWarning,
 )
-from iolab.results.load import LoadRecord
 from iolab.results.metric import Dimensions, Metric
-from iolab.results.packets import SearchRecord
+from iolab.results.packets import LoadRecord, SearchRecord
 from iolab.results.verdict import Limit
 from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site

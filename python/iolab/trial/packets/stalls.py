@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall, TrafficRan
 from iolab.messages.evidence import CpuStolen, Disturbance, HeldUp
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.results.search import EXCUSED_RATIO
 from iolab.results.verdict import SENDERS, Thread
 from iolab.trial.packets.balance import offered_frames

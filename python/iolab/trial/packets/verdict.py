@@ -31,8 +31,7 @@ from iolab.messages.evidence import (
     WithinGoal,
 )
 from iolab.messages.places import AtPort, PlainPlace
-from iolab.results.balance import Balance, Drop
-from iolab.results.load import Shaper
+from iolab.results.packets import Balance, Drop, Shaper
 from iolab.results.search import LoadResult
 from iolab.results.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.cpu_waits import guest_verdict, shared, starved, starved_guest

@@ -7,7 +7,7 @@ from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
 from iolab.messages.drop_reasons import LongerThanMtu, NotPassedOnFor
 from iolab.messages.places import AtMachine, AtPort
-from iolab.results.balance import Drop
+from iolab.results.packets import Drop
 from iolab.trial.counters.differences import Counted
 from iolab.trial.counters.drops import (
     BACKLOG,

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iolab.results.balance import Drop
-from iolab.results.load import Shaper
+from iolab.results.packets import Drop, Shaper
 from iolab.results.verdict import CpuUse, Thread
 from iolab.trial.counters.passing import LevelChange
 

@@ -15,7 +15,7 @@ from iolab.messages.drop_reasons import (
 )
 from iolab.messages.evidence import Disturbance, HeldUp
 from iolab.messages.places import AtPort, Place
-from iolab.results.balance import Balance, Drop
+from iolab.results.packets import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.cpu_use import guest_threads, kernel_threads, run_and_wait

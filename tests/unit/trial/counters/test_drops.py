@@ -9,7 +9,7 @@ from tests.wording import in_words
 from iolab.agent.counters import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.agent.messages import Observation, Reading
 from iolab.messages.places import AtPort
-from iolab.results.balance import Drop
+from iolab.results.packets import Drop
 from iolab.trial.counters.differences import Counted, Port, Snapshot
 from iolab.trial.counters.drops import LOST_BY, RING_FULL, Named, beyond, explain, share_out, without_copies
 

@@ -16,8 +16,7 @@ from iolab.experiment.model.links import Link, Shape, ShapeClass
 from iolab.experiment.model.quantities import PortRef
 from iolab.messages.evidence import CpuStolen, ShaperPassed
 from iolab.messages.places import AtDevice, AtPort
-from iolab.results.balance import Balance, Drop
-from iolab.results.load import Shaper
+from iolab.results.packets import Balance, Drop, Shaper
 from iolab.results.search import LoadResult, Steady
 from iolab.results.verdict import CpuUse, Limit, Thread
 from iolab.trial.counters.differences import Counted, Snapshot

@@ -21,7 +21,7 @@ from iolab.messages.drop_reasons import (
     NotPassedOnFor,
 )
 from iolab.messages.places import AtDevice, AtPort, PlainPlace
-from iolab.results.balance import Balance, Drop
+from iolab.results.packets import Balance, Drop
 from iolab.trial.counters.differences import Counted, Snapshot
 from iolab.trial.counters.drops import DAMAGED, FILTER, LATE, QDISC, RING_FULL, RULE, merged
 from iolab.trial.packets.balance import balances, foreign_frames

@@ -8,7 +8,7 @@ from tests.unit.records import load_record
 from iolab.messages.caveats import OthersOnCpu
 from iolab.messages.evidence import ThreadWaited
 from iolab.messages.searches import LibraryGaveUp
-from iolab.results.load import LoadRecord
+from iolab.results.packets import LoadRecord
 from iolab.results.search import Found, StopReason
 from iolab.results.verdict import GUEST, Limit, Thread, Verdict
 from iolab.trial.interference.work import Work

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from iolab.messages.warnings import SenderKeptCpu
-from iolab.results.load import LoadRecord, Shaper, Summary
+from iolab.results.packets import LoadRecord, Shaper, Summary
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread, Verdict
 from iolab.trial.packets.figures import fallen_short

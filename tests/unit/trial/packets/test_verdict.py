@@ -17,7 +17,7 @@ from iolab.messages.evidence import (
     HeldUp,
 )
 from iolab.messages.places import AtCpu, AtDevice, AtPort, Place, PlainPlace
-from iolab.results.balance import Balance, Drop
+from iolab.results.packets import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.drops import DAMAGED, FILTER, QDISC, RING_FULL, RULE

@@ -11,8 +11,7 @@ from iolab.messages.drop_reasons import ByChance, LongerThanMtu, NotPassedOnFor
 from iolab.messages.places import AtMachine, AtPort, OnWire
 from iolab.messages.streams import Limited, OfFlow, OtherFlows
 from iolab.report.locale import EN
-from iolab.results.balance import Drop
-from iolab.results.load import Shaper
+from iolab.results.packets import Drop, Shaper
 from iolab.results.verdict import GUEST, CpuUse, Limit, Thread
 from iolab.trial.counters.drops import RING_FULL, SOCKET
 from iolab.trial.counters.passing import LevelChange
