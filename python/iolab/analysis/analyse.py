@@ -24,10 +24,9 @@ from iolab.analysis.neighbours import Ints, Resemblance, order_of, resemblance, 
 from iolab.analysis.onset import onsets
 from iolab.analysis.outliers import describe, rare_note, stand
 from iolab.analysis.over_levels import over_levels
-from iolab.analysis.ratios import ABSENT, baseline_cells
+from iolab.analysis.ratios import ABSENT, baseline_cells, by_other_method, unlike
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, CellEstimates, Estimates, Outlier
-from iolab.analysis.unlike import by_other_method, unlike
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan
 from iolab.registry.registry import measure_kinds

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from iolab.analysis.design import codes
 from iolab.analysis.effects import POOLING_P, Difference, Model, Spread, split
+from iolab.analysis.linear_model import codes
 from iolab.analysis.ratios import ABSENT
 
 Floats = NDArray[np.float64]

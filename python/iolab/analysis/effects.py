@@ -12,9 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc, nctdtrinc, stdtr, stdtrit
 
-from iolab.analysis.design import Codes, Design, Term, design_of, matched_difference
 from iolab.analysis.intervals import holm
-from iolab.analysis.ols import ROWS_AT_ONCE, Contrast, Fit, contrast, fit
+from iolab.analysis.linear_model import (
+    ROWS_AT_ONCE,
+    Codes,
+    Contrast,
+    Design,
+    Fit,
+    Term,
+    contrast,
+    design_of,
+    fit,
+    matched_difference,
+)
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval
 from iolab.messages.notes import EffectsAliased, EffectsNotFitted, NotPositive, TooManyLevels

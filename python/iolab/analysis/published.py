@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from iolab.analysis.bounds import LOWER_BOUND, ratio_bound
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.published_file import PublishedFigure, with_dimensions
+from iolab.analysis.ratios import OTHER_METHOD
 from iolab.analysis.types import Analysis
-from iolab.analysis.unlike import OTHER_METHOD
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
 from iolab.experiment.factors.summaries import STATISTICS

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
 from iolab.analysis.published import PublishedComparison, PublishedRow
-from iolab.analysis.unlike import OTHER_METHOD
+from iolab.analysis.ratios import OTHER_METHOD
 from iolab.report import numbers, sentences
 from iolab.report.locale import EN, Words
 from iolab.report.names import Names, names

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from iolab.analysis.ols import Fit
+from iolab.analysis.linear_model import Fit
 
 
 def standard_errors(fit: Fit) -> NDArray[np.float64]:

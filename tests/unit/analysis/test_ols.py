@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 from tests.unit.analysis.fits import standard_errors
 
-from iolab.analysis.ols import contrast, fit
+from iolab.analysis.linear_model import contrast, fit
 
 Floats = NDArray[np.float64]
 
