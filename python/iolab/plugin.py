@@ -25,7 +25,7 @@ HOMES = {
     "iolab.results.metric": ("Dimensions", "LARGER", "SMALLER", "Metric", "Metrics"),
     "iolab.results.series": ("Series", "series"),
     "iolab.results.trial": ("CommandRecord",),
-    "iolab.messages.subjects": ("Purpose",),
+    "iolab.messages.places": ("Purpose",),
     "iolab.trial.instruments.instrument": ("Instrument", "Seen"),
     "iolab.trial.lab_access": ("Site",),
     "iolab.trial.measurement": ("Measured", "Readings"),

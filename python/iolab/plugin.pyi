@@ -26,7 +26,7 @@ from iolab.experiment.references.view import check_pair as check_pair
 from iolab.lab.requirements.need import Wanted as Wanted
 from iolab.lab.topology import Endpoint as Endpoint
 from iolab.lab.topology import Topology as Topology
-from iolab.messages.subjects import Purpose as Purpose
+from iolab.messages.places import Purpose as Purpose
 from iolab.registry.rows import InstrumentKind as InstrumentKind
 from iolab.registry.rows import MeasureKind as MeasureKind
 from iolab.registry.rows import ShortForm as ShortForm

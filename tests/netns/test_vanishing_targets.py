@@ -16,8 +16,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
-from iolab.messages.failures import Failure
-from iolab.messages.storage import (
+from iolab.messages.disks import (
     DiskErred,
     DiskServerFailed,
     DiskServerSilent,
@@ -26,6 +25,7 @@ from iolab.messages.storage import (
     ProcessStopped,
     VolumeServer,
 )
+from iolab.messages.failures import Failure
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab

@@ -22,7 +22,7 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.model.links import Shape
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.topology import topology_of
-from iolab.messages.capture_warnings import PacerSlipped, WatchStolen, WireLate
+from iolab.messages.instrument_warnings import PacerSlipped, WatchStolen, WireLate
 from iolab.messages.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
 from iolab.messages.warnings import HostPerturbed, TrialWarning
 from iolab.results.metric import Metrics

@@ -15,7 +15,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.requirements.need import package_of
-from iolab.messages.hosts import Computer, ThisComputer
+from iolab.messages.places import Computer, ThisComputer
 from iolab.messages.unmet import (
     ImageAbsent,
     PlainHostLack,

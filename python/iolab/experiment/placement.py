@@ -16,7 +16,7 @@ from iolab.experiment.reading.document import Items, Table
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.experiment.site import Split, split_links, values_of
 from iolab.locale import Phrase
-from iolab.messages.hosts import PortOn, computer
+from iolab.messages.places import PortOn, computer
 from iolab.messages.unmet import SiteHasEnds, SiteHasPlace, SiteLacksCable, SiteSetsNothing, UnmetRequirement
 
 KEPT = ("forward", "settings", "disks")

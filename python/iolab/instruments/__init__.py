@@ -12,7 +12,7 @@ from iolab.registry.rows import AnyInstrumentKind, InstrumentKind, Later
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
     from iolab.lab.requirements.need import Wanted
-    from iolab.messages.subjects import Purpose
+    from iolab.messages.places import Purpose
     from iolab.trial.instruments.instrument import Instrument
     from iolab.trial.lab_access import Site
 

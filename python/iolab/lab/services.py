@@ -17,7 +17,7 @@ from iolab.lab.requirements.need import Need, NeedKind, Wanted
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import RUN
-from iolab.messages.subjects import ForMachine
+from iolab.messages.places import ForMachine
 from iolab.units import NS_PER_S
 
 WRITE_FILE = 'umask 077; mkdir -p "${0%/*}" && printf %s "$1" >"$0" && chmod 644 "$0" && chmod 755 "${0%/*}"'

@@ -6,7 +6,6 @@ A new statement has its code here, below its module. A test says which are missi
 from collections.abc import Mapping
 
 _CODES = {
-    "interference": "cpus-idle cpus-taken programs-waited",
     "conflicts": """
         bond-mtus-differ bridged-to-card bus-without-guest cable-end-no-host card-without-functions
         cards-on-port disk-cache-without-qemu disk-way-for-others driver-ring-fixed export-without-machine
@@ -22,26 +21,27 @@ _CODES = {
     """,
     "evidence": """
         came-late cpu cpu-busy cpu-in-softirq cpu-in-steal cpu-occupied cpu-of-machine cpu-sharers cpu-stolen
-        cpu-strangers cpus-busy flows-lost frames-damaged generator-ceiling generator-short guest-idle
-        guest-thread-moved guest-thread-polls guest-thread-ran guest-waited lost-at lost-beside
-        lost-by-receiver lost-somewhere lost-unexplained on-way-back received-there receiver-ceiling
-        receiver-held-up sender-held-up shaper-passed thread-ran thread-share thread-waited
+        cpu-strangers cpus-busy cpus-idle cpus-taken flows-lost frames-damaged generator-ceiling generator-short
+        guest-idle guest-thread-moved guest-thread-polls guest-thread-ran guest-waited lost-at lost-beside
+        lost-by-receiver lost-somewhere lost-unexplained on-way-back programs-waited received-there
+        receiver-ceiling receiver-held-up sender-held-up shaper-passed thread-ran thread-share thread-waited
         unknown-shaper-passed within-goal
     """,
     "commands": """
         guest-thread napi-threads no-napi-thread open-device open-macvtap open-macvtap-in open-tap open-tap-in
         other-threads runs-as-own-user vcpu-thread
     """,
-    "hosts": "other-computer port-on site-end this-computer",
     "host_issues": """
         deep-sleep far-from-card governor-changes interrupts-move networkd-manages networkmanager-manages
         pause-frames turbo-on
     """,
     "disks": """
-        acknowledged-lost at-disk bytes-throttled depth-held disk-phases-too-short disk-used door-cache
-        flush-not-kept job-keys-replaced ledger-open less-confined memory-not-limited operations-offered
-        operations-throttled program-cache read-from-memory section-ledger-open section-load-short store-cache
-        target-cache
+        acknowledged-lost at-disk bytes-throttled connection-refused depth-held disk-data-wrong disk-detached
+        disk-io-failed disk-phases-too-short disk-reattached disk-server-failed disk-server-silent
+        disk-store-full disk-used door-cache flush-not-kept guest-kernel iscsi-target job-keys-replaced
+        ledger-open less-confined memory-not-limited nbd-server no-reply nvme-target operations-offered
+        operations-throttled other-protocol process-gone process-stopped program-cache read-from-memory
+        section-ledger-open section-load-short storage-daemon store-cache target-cache
     """,
     "caveats": """
         calm-too-short generator-waited no-single-thread one-after-the-other others-dropped others-on-cpu
@@ -55,18 +55,16 @@ _CODES = {
         several-reasons socket-full still-under-way wire-behind wire-full
     """,
     "checks": """
-        af-packet-only af-xdp-first as-root as-user card card-coalescing card-driver card-firmware card-node
-        card-pause changes-left clocksource-fast clocksource-slow cpus-enough cpus-few drop-reasons-absent
-        feature-absent feature-untried feature-works frequency-unset governor-of-cpus governors
-        governors-of-driver held-by-lab host-free idle-state idle-states irqbalance-absent irqbalance-runs
-        load-high load-low no-privilege no-user-namespaces node-cpus numa-nodes program-missing
-        program-version smt-off smt-on switch-missing turbo-is-off turbo-is-on veth-by-napi
-    """,
-    "guest_checks": """
-        accelerator-kvm accelerator-none accelerator-untold accelerator-untried device-there image-not-built
-        images-built kvm-absent macvtap-absent macvtap-by-sudo macvtap-closed macvtap-open no-xen
-        qemu-not-there qemu-there qemu-unfit switch-lacks-qemu switch-there tun-absent vhost-net-absent
-        xen-cpus-short xen-memory-short xen-not-paravirtual xen-room xen-silent
+        accelerator-kvm accelerator-none accelerator-untold accelerator-untried af-packet-only af-xdp-first
+        as-root as-user card card-coalescing card-driver card-firmware card-node card-pause changes-left
+        clocksource-fast clocksource-slow cpus-enough cpus-few device-there drop-reasons-absent feature-absent
+        feature-untried feature-works frequency-unset governor-of-cpus governors governors-of-driver held-by-lab
+        host-free idle-state idle-states image-not-built images-built irqbalance-absent irqbalance-runs
+        kvm-absent load-high load-low macvtap-absent macvtap-by-sudo macvtap-closed macvtap-open no-privilege
+        no-user-namespaces no-xen node-cpus numa-nodes program-missing program-version qemu-not-there qemu-there
+        qemu-unfit smt-off smt-on switch-lacks-qemu switch-missing switch-there tun-absent turbo-is-off
+        turbo-is-on veth-by-napi vhost-net-absent xen-cpus-short xen-memory-short xen-not-paravirtual xen-room
+        xen-silent
     """,
     "failures": """
         address-not-shown address-unknown agent-was-lost capture-failed counters-went-back figures-not-finite
@@ -85,13 +83,14 @@ _CODES = {
     """,
     "unmet": """
         capabilities-absent coalescing-absent coalescing-fixed congestion-not-allowed congestion-unknown
-        control-interface cpu-absent frequency-fixed governor-absent image-absent image-not-installed
-        image-without-module image-without-package image-without-program interface-absent interfaces-absent
-        iscsi-driver-absent macvtap-not-allowed memory-short module-absent module-in-guest module-in-guests
+        control-interface cpu-absent etf-unbuilt frequency-fixed function-vlan-unbuilt governor-absent
+        image-absent image-not-installed image-without-module image-without-package image-without-program
+        instrument-unbuilt interface-absent interfaces-absent iscsi-driver-absent loop-unbuilt
+        macvtap-not-allowed measure-unbuilt memory-short module-absent module-in-guest module-in-guests
         name-taken named-program-absent network-in-use newer-qemu-absent other-architecture pause-absent
         program-absent program-not-asked-for root-needed setting-not-permitted several-lacks site-has-ends
         site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
-        user-namespaces-refused whole-kernel xen-absent
+        user-namespaces-refused whole-kernel wire-unbuilt xen-absent
     """,
     "mtus": "link-mtu segment-mtus-differ",
     "notes": """
@@ -100,39 +99,28 @@ _CODES = {
         methods-unknown not-positive note-of-run rare-trials samples-unreadable too-many-levels
         trials-not-in-plan trials-not-ok trials-resemble-neighbours value-not-finite
     """,
-    "capture_warnings": """
-        capture-lost capture-overwrote pacer-passed pacer-slipped watch-before-queue watch-by-packets
-        watch-disagrees watch-lost watch-stolen watch-unstamped windows-left-out wire-by-taps wire-late
-        wire-marked wire-not-apart wire-reorders wire-stalled wire-unprioritised wire-unstamped
+    "instrument_warnings": """
+        capture-lost capture-overwrote locks-unseen pacer-passed pacer-slipped profile-costly profile-cut
+        profile-failed profile-hidden profile-lost watch-before-queue watch-by-packets watch-disagrees
+        watch-lost watch-stolen watch-unstamped windows-left-out wire-by-taps wire-late wire-marked
+        wire-not-apart wire-reorders wire-stalled wire-unprioritised wire-unstamped
     """,
     "places": """
-        all-cpus at-cpu at-cpu-of-machine at-device at-machine at-port generator in-kernel
-        in-kernel-of-machine in-thread on-path on-the-way on-wire receiver
+        all-cpus at-cpu at-cpu-of-machine at-device at-machine at-port bridge-of disk-of for-link for-machine
+        for-machines for-measure for-port for-volume generator in-kernel in-kernel-of-machine in-thread key-of
+        on-path on-the-way on-wire other-computer port-on receiver setting-of site-end this-computer value-of
     """,
-    "profiles": "locks-unseen profile-costly profile-cut profile-failed profile-hidden profile-lost",
     "programs": """
-        disk-stands-still figure-absent figure-absent-errors figure-ambiguous figure-cut figure-of-other-unit
-        figure-unread nothing-full output-malformed output-too-long own-cpus-full
-        own-program-ran own-thread-ran program-ended-badly program-ended-early program-not-ready
-        program-too-long programs-forked-away search-too-long
-    """,
-    "subjects": """
-        bridge-of disk-of for-link for-machine for-machines for-measure for-port for-volume key-of setting-of
-        value-of
-    """,
-    "round_trips": """
-        answers-unstamped one-request-each requests-late requests-refused requests-unsent round-trip-parts
-        transactions-reached
+        answers-unstamped disk-stands-still figure-absent figure-absent-errors figure-ambiguous figure-cut
+        figure-of-other-unit figure-unread nothing-full one-request-each output-malformed output-too-long
+        own-cpus-full own-program-ran own-thread-ran program-ended-badly program-ended-early program-not-ready
+        program-too-long programs-forked-away requests-late requests-refused requests-unsent round-trip-parts
+        search-too-long transactions-reached
     """,
     "searches": """
         bounds-reached generator-at-its-limit generator-reached highest-forwarded interval-reached
         library-ended library-gave-up lowest-lost searches-ended time-spent trials-disagree trials-wanted
         width-reached
-    """,
-    "storage": """
-        connection-refused disk-data-wrong disk-detached disk-io-failed disk-reattached disk-server-failed
-        disk-server-silent disk-store-full guest-kernel iscsi-target nbd-server no-reply nvme-target
-        other-protocol process-gone process-stopped storage-daemon
     """,
     "streams": """
         all-cpus-busy carrier-change carrier-lost congestion-window cpu-taken cpu-withheld datagrams-dropped
@@ -142,9 +130,6 @@ _CODES = {
         same-cpu segments-dropped segments-lost send-buffer shape-not-held shaper-burst shaper-let-through
         shaper-rate standing-queue strangers-ran stream-stood-still trace-capacity wire-lost
         worker-ran
-    """,
-    "not_supported": """
-        etf-unbuilt function-vlan-unbuilt instrument-unbuilt loop-unbuilt measure-unbuilt wire-unbuilt
     """,
     "warnings": """
         accelerator-unknown another-path cache-unknown congestion-differs connections-dropped

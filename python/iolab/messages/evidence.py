@@ -1,10 +1,13 @@
-"""What verdicts are made of: clauses that say what was seen of a trial. Types only."""
+"""What verdicts are made of: clauses that say what was seen of a trial. Types only.
+
+Some say what programs of others did to a trial that shares a computer with them.
+"""
 
 from typing import Literal
 
 from iolab.messages.drop_reasons import DropReason
-from iolab.messages.places import Place
-from iolab.messages.statement import Name, Statement
+from iolab.messages.places import Computer, Place
+from iolab.messages.statement import Name, Statement, TrialWarning
 
 
 class Evidence(Statement, kind=True):
@@ -276,3 +279,26 @@ class CpuStrangers(Evidence):
     """How much of a CPU went to work that is not of the trial."""
 
     strangers_ratio: float
+
+
+class ProgramsWaited(Evidence):
+    """The program of the trial that waited most was ready for so much of its time, and had no CPU."""
+
+    wait_ratio: float
+
+
+class CpusIdle(Evidence):
+    """So little of the time of all CPUs was left over that what the kernel does for the trial waited too."""
+
+    idle_ratio: float
+
+
+class CpusTaken(TrialWarning):
+    """Programs that are not of the trial had CPUs that the trial needed."""
+
+    comparable = False
+    host: Computer
+    cpus: float
+    """As many CPUs they had on average, at least."""
+    seen: tuple[Evidence, ...]
+    """How it is known that the trial needed them."""

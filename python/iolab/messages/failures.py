@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from iolab.messages.hosts import PortOn
+from iolab.messages.places import PortOn
 from iolab.messages.statement import Failure as Failure  # noqa: PLC0414  # its kinds are below
 from iolab.messages.statement import Name, Quoted, Statement
 

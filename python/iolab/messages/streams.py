@@ -3,8 +3,7 @@
 from iolab.messages.caveats import Caveat
 from iolab.messages.drop_reasons import DropReason
 from iolab.messages.evidence import Evidence
-from iolab.messages.hosts import Computer
-from iolab.messages.places import Place
+from iolab.messages.places import Computer, Place
 from iolab.messages.statement import Name, Statement
 from iolab.messages.warnings import TrialWarning
 

@@ -1,10 +1,9 @@
-"""Why a measure cannot be done in a cell: what computers and sites lack. Types only."""
+"""Why a measure cannot be done in a cell: what computers and sites lack, what is not built. Types only."""
 
 from typing import Literal
 
-from iolab.messages.hosts import Computer, PortOn
+from iolab.messages.places import Computer, PortOn, Purpose
 from iolab.messages.statement import Name, Quoted, Statement
-from iolab.messages.subjects import Purpose
 
 
 class UnmetRequirement(Statement, kind=True):
@@ -264,3 +263,25 @@ class SiteRefuses(UnmetRequirement):
     site: Name
     problems: tuple[Quoted, ...]
     """What the check of the lab said."""
+
+
+class NotSupported(PartLack, kind=True):
+    """A part of iolab that is not built yet: lacking everywhere."""
+
+
+class PlainUnbuilt(NotSupported):
+    """A part that its code says whole."""
+
+    code: Literal[
+        "function-vlan-unbuilt",  # VLANs on virtual functions
+        "wire-unbuilt",  # A wire between other ports than two of namespaces or of guests with taps
+        "etf-unbuilt",  # A qdisc that needs transmit times
+        "loop-unbuilt",  # A link from a computer to itself
+    ]
+
+
+class KindUnsupported(NotSupported):
+    """A kind of instrument, or of measure."""
+
+    code: Literal["instrument-unbuilt", "measure-unbuilt"]
+    kind: Name

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 from iolab.messages.disks import CacheLayer
 from iolab.messages.evidence import Evidence
 from iolab.messages.host_issues import HostIssue
-from iolab.messages.hosts import Computer
 from iolab.messages.instrument import PathReason, Sharing
+from iolab.messages.places import Computer
 from iolab.messages.searches import SearchEnd
 from iolab.messages.statement import Name, Quoted, Statement
 from iolab.messages.statement import TrialWarning as TrialWarning  # noqa: PLC0414  # its kinds are below

@@ -25,8 +25,7 @@ from iolab.lab.requirements.need import Wanted, lacking, lacking_of
 from iolab.lab.requirements.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, topology_of
 from iolab.lab.volumes.needs import volume_needs
-from iolab.messages.not_supported import NotSupported
-from iolab.messages.unmet import SiteRefuses, UnmetRequirement
+from iolab.messages.unmet import NotSupported, SiteRefuses, UnmetRequirement
 from iolab.plan.durations import span_ns
 from iolab.registry.registry import measure_kinds
 

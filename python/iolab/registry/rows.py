@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 from pydantic import BaseModel
 
 from iolab.frozen import frozen
-from iolab.messages.subjects import Purpose
+from iolab.messages.places import Purpose
 
 Section = Any
 View = Any

@@ -13,7 +13,7 @@ from iolab.lab.packets.placement import Placement
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import holder_of
 from iolab.messages.host_issues import GovernorChanges, HostIssue, TurboOn
-from iolab.messages.hosts import computer
+from iolab.messages.places import computer
 from iolab.messages.warnings import AcceleratorUnknown, Emulated, HostUnready, Polling, TrialWarning
 from iolab.registry.registry import measure_kinds
 from iolab.results.trial import GuestUse

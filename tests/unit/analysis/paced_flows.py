@@ -4,7 +4,7 @@ import numpy as np
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
-from iolab.messages.capture_warnings import WatchStolen
+from iolab.messages.instrument_warnings import WatchStolen
 from iolab.results.metric import Dimensions
 from iolab.results.series import Over, Series
 

@@ -8,7 +8,7 @@ from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
 from iolab.analysis.shaper_classes import Kept
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
-from iolab.messages.capture_warnings import PacerSlipped, WatchStolen
+from iolab.messages.instrument_warnings import PacerSlipped, WatchStolen
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Dimensions, Metric, Metrics
 

@@ -13,8 +13,7 @@ from iolab.cli.runs import leave_out
 from iolab.errors import UnsupportedError
 from iolab.experiment import parse, starter
 from iolab.lab.hosts.facts import Facts
-from iolab.messages.hosts import OtherComputer, ThisComputer
-from iolab.messages.subjects import ForMachine
+from iolab.messages.places import ForMachine, OtherComputer, ThisComputer
 from iolab.messages.unmet import (
     ImageAbsent,
     PlainHostLack,

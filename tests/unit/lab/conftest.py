@@ -15,7 +15,7 @@ from iolab.lab.requirements.need import Wanted, lacking_of
 from iolab.lab.requirements.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
 from iolab.lab.volumes.needs import volume_needs
-from iolab.messages.not_supported import NotSupported
+from iolab.messages.unmet import NotSupported
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 

@@ -14,8 +14,8 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need, NeedKind
 from iolab.lab.topology import make_topology
+from iolab.messages.places import ForMachine, KeyOf
 from iolab.messages.statement import CODE
-from iolab.messages.subjects import ForMachine, KeyOf
 from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.commands import StepCommands, commands, render, typed
 from iolab.plan.plan_json import describe

@@ -10,9 +10,8 @@ from iolab.errors import StoreError
 from iolab.experiment.experiment import Experiment, LevelRatio, Summary
 from iolab.experiment.factors.summaries import STATISTICS
 from iolab.lab.hosts.facts import Facts
-from iolab.messages.not_supported import KindUnsupported
-from iolab.messages.subjects import ForMeasure
-from iolab.messages.unmet import ImageAbsent, SiteRefuses
+from iolab.messages.places import ForMeasure
+from iolab.messages.unmet import ImageAbsent, KindUnsupported, SiteRefuses
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.planning import make_plan
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported

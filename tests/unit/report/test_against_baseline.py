@@ -7,8 +7,8 @@ from tests.unit.analysis.conftest import Levels, Values, make_run
 from tests.unit.report.builder import disk_run
 
 from iolab.analysis import analyse
-from iolab.messages.hosts import ThisComputer
-from iolab.messages.interference import CpusTaken
+from iolab.messages.evidence import CpusTaken
+from iolab.messages.places import ThisComputer
 from iolab.plan.types import Plan
 from iolab.report.locale import EN
 from iolab.report.names import names, names_of

@@ -11,7 +11,7 @@ from tests.unit.report.conftest import Made
 from iolab.analysis import analyse
 from iolab.analysis.shaper_check import Advice, Judged
 from iolab.analysis.shaper_classes import Check, ClassJudged, Kept
-from iolab.messages.capture_warnings import WatchStolen
+from iolab.messages.instrument_warnings import WatchStolen
 from iolab.plan.types import Plan
 from iolab.report import formats
 from iolab.report.console import terminal

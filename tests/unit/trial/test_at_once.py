@@ -7,12 +7,12 @@ from tests.unit.trial.sites import bare_site
 
 from iolab.agent.client import AgentLost
 from iolab.experiment.model.measures import Measure
-from iolab.messages.failures import OneAtOnceFailed, OtherFailure
-from iolab.messages.storage import (
+from iolab.messages.disks import (
     DiskServerSilent,
     ProcessGone,
     VolumeServer,
 )
+from iolab.messages.failures import OneAtOnceFailed, OtherFailure
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import series
 from iolab.trial.at_once import Part, measure_at_once

@@ -14,7 +14,7 @@ from iolab.messages.conflicts import (
     TunnelTwice,
 )
 from iolab.messages.mtus import LinkMtu, SegmentMtusDiffer
-from iolab.messages.subjects import ForLink, KeyOf, ValueOf
+from iolab.messages.places import ForLink, KeyOf, ValueOf
 from iolab.messages.unmet import UnmetRequirement
 from iolab.units import ETHERNET_HEADER_BYTES
 

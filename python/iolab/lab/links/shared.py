@@ -39,7 +39,7 @@ from iolab.messages.conflicts import (
     MacvtapGetsOwnFrames,
     PlainClash,
 )
-from iolab.messages.subjects import ForLink, ForMachine, ValueOf
+from iolab.messages.places import ForLink, ForMachine, ValueOf
 from iolab.messages.unmet import UnmetRequirement
 
 STUB = "stub"

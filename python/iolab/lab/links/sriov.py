@@ -22,9 +22,8 @@ from iolab.messages.conflicts import (
     FunctionsTooMany,
     ParentPortAbsent,
 )
-from iolab.messages.not_supported import PlainUnbuilt
-from iolab.messages.subjects import ForMachine, ForPort, KeyOf, Purpose, ValueOf
-from iolab.messages.unmet import UnmetRequirement
+from iolab.messages.places import ForMachine, ForPort, KeyOf, Purpose, ValueOf
+from iolab.messages.unmet import PlainUnbuilt, UnmetRequirement
 
 SHOW = ("ip", "-j", "-d", "addr", "show")
 SHOW_FUNCTIONS = ("ip", "-j", "-d", "link", "show")

@@ -19,7 +19,7 @@ from iolab.messages.conflicts import (
     ClashAtPorts,
     PlainClash,
 )
-from iolab.messages.subjects import ForLink, KeyOf
+from iolab.messages.places import ForLink, KeyOf
 from iolab.messages.unmet import UnmetRequirement
 
 Switches = Mapping[str, str]

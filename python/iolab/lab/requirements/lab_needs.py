@@ -44,7 +44,7 @@ from iolab.messages.conflicts import (
     QueuesTooFew,
     SwitchFinishesNothing,
 )
-from iolab.messages.subjects import (
+from iolab.messages.places import (
     ForLink,
     ForMachine,
     ForMachines,

@@ -27,8 +27,7 @@ from iolab.messages.conflicts import (
     CableEndNoHost,
     Ipv6MtuSmall,
 )
-from iolab.messages.not_supported import PlainUnbuilt
-from iolab.messages.subjects import (
+from iolab.messages.places import (
     BridgeOf,
     ForLink,
     ForPort,
@@ -36,6 +35,7 @@ from iolab.messages.subjects import (
     Purpose,
     ValueOf,
 )
+from iolab.messages.unmet import PlainUnbuilt
 from iolab.registry.qdiscs import QDISCS
 
 

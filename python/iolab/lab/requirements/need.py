@@ -11,8 +11,7 @@ from iolab.lab.guests.start import PROGRAM as TESTPMD
 from iolab.lab.guests.vm import image_of
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
 from iolab.lab.kernels import HERE
-from iolab.messages.hosts import Computer, computer
-from iolab.messages.subjects import Purpose
+from iolab.messages.places import Computer, Purpose, computer
 from iolab.messages.unmet import (
     CoalescingAbsent,
     CoalescingFixed,

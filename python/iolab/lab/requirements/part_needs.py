@@ -23,9 +23,8 @@ from iolab.messages.conflicts import (
     PlainClash,
     RingSizeAbsent,
 )
-from iolab.messages.not_supported import KindUnsupported, PlainUnbuilt
-from iolab.messages.subjects import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
-from iolab.messages.unmet import ImageNotInstalled, UnmetRequirement
+from iolab.messages.places import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
+from iolab.messages.unmet import ImageNotInstalled, KindUnsupported, PlainUnbuilt, UnmetRequirement
 from iolab.registry.image_names import packages_of_image
 from iolab.registry.nics import NICS
 from iolab.registry.registry import instrument_kinds, measure_kinds

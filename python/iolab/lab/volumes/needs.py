@@ -16,7 +16,7 @@ from iolab.messages.conflicts import (
     IdePortsTooFew,
     PlainClash,
 )
-from iolab.messages.subjects import DiskOf, ForMachine, ForVolume, KeyOf
+from iolab.messages.places import DiskOf, ForMachine, ForVolume, KeyOf
 from iolab.messages.unmet import UnmetRequirement
 
 Where = Callable[[Lab, str], str]

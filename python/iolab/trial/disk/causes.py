@@ -6,14 +6,14 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import FOLDER, door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.scripts import SHOW_BACKING
-from iolab.messages.failures import Failure
-from iolab.messages.storage import (
+from iolab.messages.disks import (
     DiskDetached,
     DiskErred,
     DiskReattached,
     DiskServerFailed,
     StoreFull,
 )
+from iolab.messages.failures import Failure
 from iolab.trial.disk.servers import ask, servers_of
 from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site

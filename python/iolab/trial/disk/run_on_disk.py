@@ -17,14 +17,14 @@ from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import node_of
-from iolab.messages.programs import DiskStandsStill, ProgramTooLong
-from iolab.messages.storage import (
+from iolab.messages.disks import (
     DiskServer,
     DiskServerFailed,
     DiskServerSilent,
     ProcessGone,
     ProcessStopped,
 )
+from iolab.messages.programs import DiskStandsStill, ProgramTooLong
 from iolab.trial.disk.causes import check_attached
 from iolab.trial.disk.layers import FIND_STATISTICS
 from iolab.trial.disk.ran import CAPTURE_BYTES, PATIENCE, ConfinedResult, Patience

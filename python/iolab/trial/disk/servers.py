@@ -18,7 +18,7 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
 from iolab.lab.volumes.places import door_of, holder_of, monitor_of, nbd_pid_file
 from iolab.lab.volumes.scripts import KILL_SERVER
-from iolab.messages.storage import (
+from iolab.messages.disks import (
     Condition,
     DiskServer,
     GuestKernel,

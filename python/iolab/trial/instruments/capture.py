@@ -11,8 +11,8 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.instruments import Capture, CaptureFilter
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import Port, Topology
-from iolab.messages.capture_warnings import CaptureLost, CaptureOverwrote
 from iolab.messages.failures import WatchFailed
+from iolab.messages.instrument_warnings import CaptureLost, CaptureOverwrote
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Dimensions, Metric
 from iolab.trial.failed import Failed

@@ -10,8 +10,7 @@ from iolab.agent.messages import FolderMade, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.model.instruments import Profile
 from iolab.lab.requirements.part_needs import profiled_kernels
-from iolab.messages.hosts import computer
-from iolab.messages.profiles import (
+from iolab.messages.instrument_warnings import (
     LocksUnseen,
     ProfileCostly,
     ProfileCut,
@@ -19,6 +18,7 @@ from iolab.messages.profiles import (
     ProfileHidden,
     ProfileLost,
 )
+from iolab.messages.places import computer
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Dimensions, Metric
 from iolab.trial.failed import Failed

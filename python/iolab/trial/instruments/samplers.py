@@ -9,7 +9,7 @@ from iolab.agent.messages import Json, Observation, Reading
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
-from iolab.messages.hosts import computer
+from iolab.messages.places import computer
 from iolab.messages.warnings import ReadingsDropped
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.sampled_series import sampled

@@ -17,7 +17,7 @@ from iolab.agent.watch import (
     WatchWindows,
 )
 from iolab.experiment.model.instruments import Watch
-from iolab.messages.capture_warnings import (
+from iolab.messages.instrument_warnings import (
     WatchBeforeQueue,
     WatchByPackets,
     WatchDisagrees,

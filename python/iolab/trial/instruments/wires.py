@@ -12,7 +12,7 @@ from iolab.agent.client import Agent
 from iolab.agent.counters import WayCounts, WireCarried, WireCounts
 from iolab.lab.links.link_topology import home_of, is_ours, is_paced
 from iolab.lab.links.wires import wire_id
-from iolab.messages.capture_warnings import (
+from iolab.messages.instrument_warnings import (
     PacerSlipped,
     WireLate,
     WireWeakened,

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from iolab.agent.messages import Reading, ThreadTimes
-from iolab.messages.evidence import Evidence
-from iolab.messages.hosts import computer
-from iolab.messages.interference import CpusIdle, CpusTaken, ProgramsWaited
+from iolab.messages.evidence import CpusIdle, CpusTaken, Evidence, ProgramsWaited
+from iolab.messages.places import computer
 from iolab.messages.warnings import TrialWarning
 from iolab.trial.counters.cpu_use import cpu_uses
 from iolab.trial.interference.work import Work, beside

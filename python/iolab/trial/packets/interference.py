@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from iolab.messages.caveats import OthersOnCpu
-from iolab.messages.evidence import ThreadWaited
-from iolab.messages.interference import CpusTaken
+from iolab.messages.evidence import CpusTaken, ThreadWaited
 from iolab.results.packets import LoadRecord
 from iolab.results.verdict import GUEST, KERNEL, Limit
 from iolab.trial.interference.disturbed import cpus_taken

@@ -23,6 +23,7 @@ from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.frames import mean_bytes, sent_of, sizes_of, vlans_of
 from iolab.lab.packets.placement import Way, next_hop, ways
 from iolab.lab.readback.values import Interface, value_shown
+from iolab.messages.evidence import CpusTaken
 from iolab.messages.failures import (
     AddressNotShown,
     AddressUnknown,
@@ -32,8 +33,7 @@ from iolab.messages.failures import (
     SendingFailed,
     TwoClocks,
 )
-from iolab.messages.hosts import PortOn, computer
-from iolab.messages.interference import CpusTaken
+from iolab.messages.places import PortOn, computer
 from iolab.results.packets import LoadRecord
 from iolab.results.search import LoadResult
 from iolab.results.verdict import SENDERS, Thread

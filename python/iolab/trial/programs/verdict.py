@@ -13,8 +13,7 @@ from iolab.lab.endpoints import Port
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.messages.caveats import TooCoarse
-from iolab.messages.hosts import computer
-from iolab.messages.places import AtMachine, AtPort, InThread, PlainPlace
+from iolab.messages.places import AtMachine, AtPort, InThread, PlainPlace, computer
 from iolab.messages.programs import (
     NothingFull,
     OwnCpusFull,

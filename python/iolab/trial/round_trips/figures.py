@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from iolab.agent.traffic import Histogram
 from iolab.experiment.model.measures import Ping, RequestResponse
-from iolab.messages.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
+from iolab.messages.programs import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Metric, unit_of
 from iolab.results.series import Series, series

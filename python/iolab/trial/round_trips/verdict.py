@@ -11,9 +11,8 @@ from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
 from iolab.messages.caveats import TooCoarse
 from iolab.messages.evidence import ThreadRan
-from iolab.messages.hosts import computer
-from iolab.messages.places import AtMachine, PlainPlace
-from iolab.messages.round_trips import OneRequestEach, RoundTripParts, TransactionsReached
+from iolab.messages.places import AtMachine, PlainPlace, computer
+from iolab.messages.programs import OneRequestEach, RoundTripParts, TransactionsReached
 from iolab.messages.streams import AllCpusBusy
 from iolab.results.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.trial.counters.cpu_use import cpu_uses

@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from iolab.agent.messages import Reading, ThreadTimes
-from iolab.messages.evidence import GuestWaited
-from iolab.messages.hosts import computer
-from iolab.messages.interference import CpusTaken
+from iolab.messages.evidence import CpusTaken, GuestWaited
+from iolab.messages.places import computer
 from iolab.messages.streams import (
     CarrierChange,
     CpuTaken,

@@ -22,7 +22,7 @@ from iolab.messages.failures import (
     ReceiverSilent,
     ReportsUnreadable,
 )
-from iolab.messages.hosts import computer
+from iolab.messages.places import computer
 from iolab.messages.warnings import ReadingsDropped, SenderShort, TrialWarning
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import Series

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from iolab.messages.capture_warnings import PacerPassed, WireMarked, WireReorders, WireStalled
 from iolab.messages.caveats import CauseUnsure, OthersDropped
 from iolab.messages.evidence import Evidence, OfPlace
+from iolab.messages.instrument_warnings import PacerPassed, WireMarked, WireReorders, WireStalled
 from iolab.messages.places import AtPort, OnPath, OnWire
 from iolab.messages.streams import (
     DatagramsDropped,

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from iolab.messages.caveats import TooCoarse
 from iolab.messages.evidence import Evidence, GuestWaited
-from iolab.messages.hosts import computer
-from iolab.messages.places import AtMachine, AtPort, InThread, OnPath, Place, PlainPlace
+from iolab.messages.places import AtMachine, AtPort, InThread, OnPath, Place, PlainPlace, computer
 from iolab.messages.streams import (
     AllCpusBusy,
     CarrierLost,

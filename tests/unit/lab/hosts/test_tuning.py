@@ -15,7 +15,7 @@ from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need
 from iolab.lab.resources import Resource, difference
 from iolab.messages.conflicts import Conflict
-from iolab.messages.subjects import ForMachine, KeyOf
+from iolab.messages.places import ForMachine, KeyOf
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 GUESTS = {"lan": ["near.p0", "outer.eth0"], "down": ["outer.eth0", "inner.eth0"]}

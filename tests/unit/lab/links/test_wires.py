@@ -15,7 +15,7 @@ from iolab.lab.packets.placement import placement_of
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need, NeedKind
 from iolab.lab.resources import difference
-from iolab.messages.not_supported import PlainUnbuilt
+from iolab.messages.unmet import PlainUnbuilt
 
 
 def wired(done: dict[str, object] | None, *ends: str) -> Lab:

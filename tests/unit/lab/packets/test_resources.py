@@ -16,7 +16,7 @@ from iolab.lab.requirements.need import Need, NeedKind
 from iolab.lab.requirements.part_needs import check_packets, measure_needs
 from iolab.lab.resources import Resource, difference
 from iolab.lab.topology import make_topology
-from iolab.messages.subjects import ForMeasure, KeyOf
+from iolab.messages.places import ForMeasure, KeyOf
 
 
 def arranged(made: Lab, cpus: int = 4, **keys: object) -> dict[str, Resource]:

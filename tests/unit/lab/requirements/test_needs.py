@@ -21,7 +21,7 @@ from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ImageFa
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need, NeedKind, lacking
 from iolab.lab.requirements.part_needs import ring_trouble
-from iolab.messages.subjects import ForMachine
+from iolab.messages.places import ForMachine
 from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.durations import expensive, start_ns
 from iolab.units import format_bytes

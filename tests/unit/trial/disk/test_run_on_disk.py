@@ -11,9 +11,7 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Walls
 from iolab.clock import VirtualClock
 from iolab.experiment.model.measures import DiskMeasure
-from iolab.messages.failures import Failure
-from iolab.messages.programs import DiskStandsStill, ProgramTooLong
-from iolab.messages.storage import (
+from iolab.messages.disks import (
     Condition,
     DiskServerFailed,
     DiskServerSilent,
@@ -23,6 +21,8 @@ from iolab.messages.storage import (
     ProcessGone,
     ProcessStopped,
 )
+from iolab.messages.failures import Failure
+from iolab.messages.programs import DiskStandsStill, ProgramTooLong
 from iolab.trial.disk.measure import less_confined, walls_in_effect
 from iolab.trial.disk.ran import Patience
 from iolab.trial.disk.run_on_disk import DiskProgress, Watchdog, WorkedOn, progress_of, run_on_disk

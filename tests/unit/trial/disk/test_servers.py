@@ -10,8 +10,7 @@ from iolab.agent.client import Agent, Refused
 from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.topology import make_topology
-from iolab.messages.statement import Failure
-from iolab.messages.storage import (
+from iolab.messages.disks import (
     DiskServerFailed,
     GuestKernel,
     IscsiTarget,
@@ -21,6 +20,7 @@ from iolab.messages.storage import (
     VolumeServer,
     WrongReply,
 )
+from iolab.messages.statement import Failure
 from iolab.trial.disk.causes import cause_of
 from iolab.trial.disk.own import Answer
 from iolab.trial.disk.servers import ask, condition_of, end, servers_of

@@ -8,7 +8,7 @@ import pytest
 from iolab.experiment import Resolver, parse
 from iolab.lab.requirements.need import Need
 from iolab.lab.requirements.part_needs import profile_needs, profiled_kernels
-from iolab.messages.subjects import ForMeasure
+from iolab.messages.places import ForMeasure
 from iolab.messages.unmet import ImageNotInstalled
 from iolab.trial.instruments.profile import (
     FOLD,

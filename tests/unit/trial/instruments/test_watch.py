@@ -18,8 +18,8 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.factors.resolve import Resolver
 from iolab.experiment.model.instruments import Watch
 from iolab.lab.topology import make_topology
-from iolab.messages.capture_warnings import WatchBeforeQueue, WatchDisagrees, WatchLost, WatchUnstamped
-from iolab.messages.capture_warnings import WatchStolen as Stolen
+from iolab.messages.instrument_warnings import WatchBeforeQueue, WatchDisagrees, WatchLost, WatchUnstamped
+from iolab.messages.instrument_warnings import WatchStolen as Stolen
 from iolab.results.metric import Dimensions, Metrics
 from iolab.results.series import Over
 from iolab.trial.instruments.instrument import Seen

@@ -10,7 +10,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.model.measures import Ping, RequestResponse
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Endpoint, make_topology
-from iolab.messages.round_trips import (
+from iolab.messages.programs import (
     OneRequestEach,
     RequestsLate,
     RequestsUnsent,

@@ -1,8 +1,10 @@
-"""What the reader of a result must know of those who looked at its ports, and of emulated paths. Types only."""
+"""What the reader must know of those who looked on: watches, captures, profiles; and of emulated paths. Types only."""
 
 from typing import Literal
 
 from iolab.messages.evidence import Evidence
+from iolab.messages.failures import Failure
+from iolab.messages.places import Computer
 from iolab.messages.statement import Name, Quoted
 from iolab.messages.warnings import TrialWarning
 
@@ -141,3 +143,48 @@ class PacerPassed(Evidence):
     place: Name
     passed_bps: float
     rate_bps: float
+
+
+class ProfileFailed(Failure):
+    """A profiler could not begin, or ended by itself."""
+
+    host: Computer
+    said: Quoted
+
+
+class ProfileLost(TrialWarning):
+    """Samples were lost."""
+
+    host: Computer
+    lost_samples: int
+    kept_samples: int
+
+
+class ProfileCut(TrialWarning):
+    """The profiler's file was full before the trial ended."""
+
+    host: Computer
+    limit_bytes: int
+
+
+class ProfileHidden(TrialWarning):
+    """Functions of the kernel have no names: it hides its symbols."""
+
+    host: Computer
+    hidden_ratio: float
+    """Of the samples in the kernel."""
+
+
+class ProfileCostly(TrialWarning):
+    """The profiler itself used CPU time."""
+
+    host: Computer
+    cpu_ratio: float
+    """Of one CPU."""
+
+
+class LocksUnseen(TrialWarning):
+    """The kernel does not tell of contended locks."""
+
+    host: Computer
+    said: Quoted
