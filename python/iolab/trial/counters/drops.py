@@ -2,11 +2,14 @@
 
 The kernel counts its reasons for all that it drops: frames of other programs, and copies that the instrument itself
 causes. So a reason is that of missing frames for certain only where its count is theirs.
+
+Single flows that lost all of their frames, while others passed, are a case of their own: no lack of time does that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from iolab.agent.traffic import ReceiverReport
 from iolab.messages.caveats import Caveat, ReasonOfOthers
 from iolab.messages.drop_reasons import (
     ByChance,
@@ -24,6 +27,7 @@ from iolab.messages.drop_reasons import (
 )
 from iolab.messages.places import OnWire, Place, PlainPlace
 from iolab.results.packets import Drop
+from iolab.results.search import LoadResult
 from iolab.trial.counters.differences import Counted
 
 RING_FULL, NO_BUFFER = NoRoom(code="ring-full"), NoRoom(code="no-buffer")
@@ -39,7 +43,6 @@ OVERRUNS: frozenset[DropReason] = frozenset(
 )
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
 RECEIVER, ON_THE_WAY = PlainPlace(code="receiver"), PlainPlace(code="on-the-way")
-
 DECISIONS = frozenset(
     {
         "NETFILTER_DROP", "TC_INGRESS", "TC_EGRESS", "SOCKET_FILTER", "BPF_CGROUP_EGRESS", "XDP", "IP_INNOROUTES",
@@ -49,6 +52,22 @@ DECISIONS = frozenset(
     }
 )  # fmt: skip
 """The kernel's reasons that are decisions (include/net/dropreason-core.h): they hold at any load."""
+CHANCE = 1e-6
+"""How likely it may at most be that a flow lost everything by the loss that all flows have."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadFlows:
+    """Flows of which nothing arrived, over all directions."""
+
+    flows: tuple[int, ...]
+    """Their numbers, of those that the receivers list."""
+    of: int
+    """Flows that were sent."""
+    frames: int
+    """Frames of the dead ones: all lost."""
+    fewest_frames: int
+    """Of any one of them."""
 
 
 def decided(drop: Drop) -> bool:
@@ -257,3 +276,25 @@ def wire_drops(
         (ByChance(code="corrupted"), way.corrupted_frames - damaged_frames),
     ):
         yield Drop(place, reason, max(0, frames))
+
+
+def dead_flows(receivers: Sequence[ReceiverReport]) -> DeadFlows | None:
+    """Return the flows that lost everything; None: there are none, or no others."""
+    seen = [receiver.flows for receiver in receivers if receiver.flows is not None]
+    dead = [one for flows in seen for one in flows.worst if one.sent_frames and not one.received_frames]
+    count = sum(flows.count for flows in seen)
+    if not dead or len(dead) >= count:
+        return None
+    return DeadFlows(
+        flows=tuple(one.flow for one in dead),
+        of=count,
+        frames=sum(one.sent_frames for one in dead),
+        fewest_frames=min(one.sent_frames for one in dead),
+    )
+
+
+def explains(dead: DeadFlows, result: LoadResult) -> bool:
+    """Tell whether most of the loss is theirs, and no accident of what others lost as well."""
+    others_lost = max(0, result.lost_frames - dead.frames)
+    others_ratio = others_lost / max(1, result.offered_frames - dead.frames)
+    return 2 * dead.frames >= result.lost_frames and others_ratio**dead.fewest_frames <= CHANCE

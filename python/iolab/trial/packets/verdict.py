@@ -35,10 +35,18 @@ from iolab.results.packets import Balance, Drop, Shaper
 from iolab.results.search import LoadResult
 from iolab.results.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.trial.counters.cpu_waits import guest_verdict, shared, starved, starved_guest
-from iolab.trial.counters.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
+from iolab.trial.counters.drops import (
+    DAMAGED,
+    OVERRUNS,
+    RECEIVER,
+    DeadFlows,
+    decided,
+    explains,
+    merged,
+    worst_of,
+)
 from iolab.trial.counters.shapers import Suspect, suspect, suspected
 from iolab.trial.lab_access import Ceilings
-from iolab.trial.packets.flow_losses import DeadFlows, explains
 from iolab.units import NS_PER_S
 
 UNKNOWN = Ceilings()

@@ -20,9 +20,8 @@ from iolab.messages.places import AtCpu, AtDevice, AtPort, Place, PlainPlace
 from iolab.results.packets import Balance, Drop
 from iolab.results.search import LoadResult
 from iolab.results.verdict import CpuUse, Limit, Thread, Verdict
-from iolab.trial.counters.drops import DAMAGED, FILTER, QDISC, RING_FULL, RULE
+from iolab.trial.counters.drops import DAMAGED, FILTER, QDISC, RING_FULL, RULE, dead_flows, explains
 from iolab.trial.lab_access import Calibration, Ceilings
-from iolab.trial.packets.flow_losses import dead_flows, explains
 from iolab.trial.packets.stalls import excused_frames, perturbations
 from iolab.trial.packets.verdict import LoadReadings, judge
 
