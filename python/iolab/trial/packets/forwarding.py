@@ -24,6 +24,7 @@ from iolab.results.metric import Metric
 from iolab.results.packets import LoadRecord, SearchRecord
 from iolab.results.search import Found, Goal, StopReason
 from iolab.results.verdict import Limit
+from iolab.trial.interference.disturbed import is_interference, judged
 from iolab.trial.lab_access import Ceilings, Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (
@@ -33,7 +34,6 @@ from iolab.trial.packets.figures import (
     measured,
     use_metrics,
 )
-from iolab.trial.packets.interference import is_interference, judged
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import settled
 from iolab.trial.search.evidence import find_change

@@ -43,12 +43,12 @@ from iolab.trial.counters.drops import dead_flows
 from iolab.trial.counters.shapers import credit_bytes, shapers
 from iolab.trial.failed import Failed
 from iolab.trial.histograms import merged, summary
+from iolab.trial.interference.disturbed import interference
 from iolab.trial.interference.look import work_done
 from iolab.trial.interference.work import Work
 from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
 from iolab.trial.measurement import TrialFailed
 from iolab.trial.packets.balance import balances, foreign_frames, offered_frames
-from iolab.trial.packets.interference import interference
 from iolab.trial.packets.requests import SET, open_params, run_params
 from iolab.trial.packets.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.packets.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations

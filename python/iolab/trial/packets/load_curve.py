@@ -14,6 +14,7 @@ from iolab.results.metric import Dimensions, Metric
 from iolab.results.packets import LoadRecord, SearchRecord
 from iolab.results.verdict import Limit
 from iolab.trial.failed import Failed
+from iolab.trial.interference.disturbed import judged
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
 from iolab.trial.packets.figures import (
@@ -23,7 +24,6 @@ from iolab.trial.packets.figures import (
     use_metrics,
 )
 from iolab.trial.packets.forwarding import limited_by, searched_rate
-from iolab.trial.packets.interference import judged
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.packets.paths import settled
 from iolab.trial.search.types import LoadTrial

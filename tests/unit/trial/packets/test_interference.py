@@ -11,9 +11,9 @@ from iolab.messages.searches import LibraryGaveUp
 from iolab.results.packets import LoadRecord
 from iolab.results.search import Found, StopReason
 from iolab.results.verdict import GUEST, Limit, Thread, Verdict
+from iolab.trial.interference.disturbed import interference, is_interference, judged
 from iolab.trial.interference.work import Work
 from iolab.trial.packets.forwarding import limited_by
-from iolab.trial.packets.interference import interference, is_interference, judged
 
 BEFORE = Work(cpus=2, all_ns=0, idle_ns=0, programs_ns=0, own_ns=0, kernel_ns={})
 """Of a host with two CPUs."""
