@@ -55,8 +55,7 @@ from iolab.trial.disk.workers import Worker, busiest, workers
 from iolab.trial.failed import Failed
 from iolab.trial.in_effect import InEffect, read_in_effect
 from iolab.trial.interference.disturbed import disturbed
-from iolab.trial.interference.look import work_done
-from iolab.trial.interference.work import Work
+from iolab.trial.interference.work import Work, work_done
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, Readings, TrialFailed, begin_of
 

@@ -1,8 +1,19 @@
-"""What the CPUs of a computer did by a moment, and how much of it was for a lab. Pure."""
+"""What the CPUs of a computer did by a moment, and how much of it was for a lab.
+
+Agents look at it; the rest is pure.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+
+from iolab.agent.client import Agent
+from iolab.errors import AgentError
+from iolab.lab.kernels import HERE
+from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.volumes.places import RUN
+from iolab.trial.disk.ran import run_to_end
+from iolab.trial.lab_access import Site
 
 TICK_NS = 10_000_000
 """In which the kernel counts here (USER_HZ)."""
@@ -12,6 +23,19 @@ HELPER = "helper"
 """Begins the line of a process that works for a lab and is no child of its agent."""
 SCHEDSTAT = re.compile(r"/proc/(\d+)/task/(\d+)/schedstat:(\d+) (\d+) \d+")
 """Line of a thread: for how long it ran, and waited for a CPU [ns] (scheduler/sched-stats.rst)."""
+PID_FILES = (
+    f"{RUN}/{NAME_PREFIX}*.pid",
+    f"{RUN}/{NAME_PREFIX}*.qemu-nbd",
+    f"{RUN}/{NAME_PREFIX}services/*.pid",
+)
+"""Of targets, doors and services: they outlive who started them."""
+SHOW = (
+    f"any=; for file in {' '.join(PID_FILES)}; do"
+    f' [ ! -f "$file" ] || {{ any=1; pid=; read -r pid <"$file"; echo "{HELPER} $pid ${{file##*/}}"; }}; done;'
+    " cat /proc/stat /proc/[0-9]*/stat 2>/dev/null;"
+    ' [ -z "$any" ] || grep -sH . /proc/[0-9]*/task/[0-9]*/schedstat; true'
+)
+"""Processes that end meanwhile are left out. Threads are read for helpers alone: nobody else's are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +248,30 @@ def _ancestors(processes: Mapping[int, _Process], pid: int) -> Iterator[int]:
     while one is not None and one.parent > 1:
         yield one.parent
         one = processes.get(one.parent)
+
+
+Looked = Mapping[str, Work]
+"""Kernel to the work it had done."""
+
+
+def work_done(site: Site) -> dict[str, Work]:
+    """Return the work of each kernel but those of the lab's guests: nobody else works there.
+
+    One that cannot be asked is left out.
+    """
+    agents = site.agents or {HERE: site.agent}
+    own = {kernel: agent for kernel, agent in agents.items() if not _is_guest(site, kernel)}
+    found = {kernel: _work(agent) for kernel, agent in own.items()}
+    return {kernel: work for kernel, work in found.items() if work is not None}
+
+
+def _is_guest(site: Site, kernel: str) -> bool:
+    return kernel != HERE and site.lab.machines[kernel].kind == "vm"
+
+
+def _work(agent: Agent) -> Work | None:
+    try:
+        shown = run_to_end(agent, ("sh", "-c", SHOW))
+    except AgentError:
+        return None
+    return work_of(shown.stdout, agent.hello.pid)

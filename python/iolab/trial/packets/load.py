@@ -44,8 +44,7 @@ from iolab.trial.counters.shapers import credit_bytes, shapers
 from iolab.trial.failed import Failed
 from iolab.trial.histograms import merged, summary
 from iolab.trial.interference.disturbed import interference
-from iolab.trial.interference.look import work_done
-from iolab.trial.interference.work import Work
+from iolab.trial.interference.work import Work, work_done
 from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
 from iolab.trial.measurement import TrialFailed
 from iolab.trial.packets.balance import balances, foreign_frames, offered_frames

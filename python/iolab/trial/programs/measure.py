@@ -16,8 +16,7 @@ from iolab.results.metric import Metric, Metrics
 from iolab.results.series import Series, series
 from iolab.trial.failed import Failed
 from iolab.trial.interference.disturbed import disturbed
-from iolab.trial.interference.look import Looked, work_done
-from iolab.trial.interference.work import helpers_between
+from iolab.trial.interference.work import Looked, helpers_between, work_done
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, Readings, after_begin_ns
 from iolab.trial.programs.figures import figures_in
