@@ -1,23 +1,36 @@
-"""The kernels' own counters, read again and again while a measure runs: on every kernel of the lab, at one period."""
+"""The kernels' own counters, read again and again while a measure runs: on every kernel of the lab, at one period.
 
-from collections.abc import Mapping, Sequence
+They become series: rates, shares of CPU time, drops and queues. A counter becomes the rate between two readings, at
+the time of the second; what stood at zero all the time has no series, so that a lab of many ports stays small.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from iolab.agent.client import Agent, Refused
+from iolab.agent.counters import InterfaceCounters, QdiscCounters
 from iolab.agent.decoding import decode
-from iolab.agent.messages import Json, Observation, Reading
+from iolab.agent.messages import CpuTimes, Json, Observation, Reading, ThreadTimes
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.messages.places import computer
 from iolab.messages.warnings import ReadingsDropped
+from iolab.results.metric import Dimensions, unit_of
+from iolab.results.series import Series, series
+from iolab.trial.counters.cpu_use import CLASSES
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.instruments.sampled_series import sampled
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import begin_of
 from iolab.units import NS_PER_MS
 
 SAMPLERS = ("cpu", "threads", "interfaces", "qdiscs")
 """What is read over time: the other samplers are slow, or show nothing there."""
+IDLE = frozenset({"idle_ns", "iowait_ns"})
+SOURCE = "samplers"
+Key = tuple[str | int | None, ...]
+Points = list[tuple[int, float]]
 
 
 class Samplers:
@@ -114,3 +127,107 @@ def namespaces(topology: Topology) -> dict[str, list[str | None]]:
         if port.netns not in own:
             own.append(port.netns)
     return found
+
+
+def sampled(readings: Mapping[str, Sequence[Reading]], topology: Topology) -> tuple[Series, ...]:
+    """Return what the samplers saw, by kernel; of interfaces those that are ports of the lab."""
+    ports = {(port.kernel, port.netns, port.name): str(port.ref) for port in topology.ports()}
+    found: list[Series] = []
+    for kernel, own in readings.items():
+        if not own:
+            continue
+        begin_ns = begin_of(own)
+        machine = None if kernel == HERE else kernel
+        found += _ports(own, begin_ns, {key[1:]: ref for key, ref in ports.items() if key[0] == kernel})
+        found += _threads(own, begin_ns, machine)
+        found += _cpus(own, begin_ns, machine)
+    return tuple(found)
+
+
+def _cpus(readings: Sequence[Reading], begin_ns: int, machine: str | None) -> Iterator[Series]:
+    """Yield the time of each CPU by class, without idle."""
+    rows: dict[int, list[tuple[int, CpuTimes]]] = {}
+    for reading in readings:
+        at_ns = next((seen.begin_ns for seen in reading.observations if seen.sampler == "cpu"), begin_ns)
+        for row in reading.cpu_times():
+            rows.setdefault(row.cpu, []).append((at_ns, row))
+    for cpu, own in rows.items():
+        for name in (name for name in CLASSES if name not in IDLE):
+            of = Dimensions(machine=machine, cpu=cpu, part=name.removesuffix("_ns"))
+            yield from _made("cpu_ratio", _rates(own, begin_ns, _field(name), 1.0), of)
+
+
+def _threads(readings: Sequence[Reading], begin_ns: int, machine: str | None) -> Iterator[Series]:
+    """Yield the time that each thread ran, and waited for a CPU."""
+    rows: dict[tuple[str | None, int, str], list[tuple[int, ThreadTimes]]] = {}
+    for reading in readings:
+        for seen in reading.observations:
+            for row in seen.threads:
+                rows.setdefault((row.process, row.tid, row.name), []).append((seen.begin_ns, row))
+    same: dict[str, int] = {}
+    for (process, _, name), own in rows.items():
+        title = f"{process} {name}" if process else name
+        same[title] = same.get(title, 0) + 1
+        of = Dimensions(machine=machine, thread=title if same[title] == 1 else f"{title}#{same[title]}")
+        yield from _made("thread_cpu_ratio", _rates(own, begin_ns, _field("run_ns"), 1.0), of)
+        yield from _made("thread_wait_ratio", _rates(own, begin_ns, _field("wait_ns"), 1.0), of)
+
+
+def _ports(
+    readings: Sequence[Reading], begin_ns: int, names: Mapping[tuple[str | None, str], str]
+) -> Iterator[Series]:
+    """Yield the rates, drops and queues of ports."""
+    interfaces: dict[str, list[tuple[int, InterfaceCounters]]] = {}
+    qdiscs: dict[str, list[tuple[int, QdiscCounters]]] = {}
+    for reading in readings:
+        for seen in reading.observations:
+            for row in seen.interfaces:
+                if (ref := names.get((seen.netns, row.name))) is not None:
+                    interfaces.setdefault(ref, []).append((seen.begin_ns, row))
+            for queue in seen.qdiscs:
+                ref = names.get((seen.netns, queue.interface))
+                if ref is not None and queue.parent == "root":
+                    qdiscs.setdefault(ref, []).append((seen.begin_ns, queue))
+    for ref, own in interfaces.items():
+        of = Dimensions(port=ref)
+        for way in ("rx", "tx"):
+            yield from _made(f"{way}_bps", _rates(own, begin_ns, _field(f"{way}_bytes"), 8e9), of)
+            yield from _made(f"{way}_pps", _rates(own, begin_ns, _field(f"{way}_packets"), 1e9), of)
+            yield from _made(f"{way}_drops_pps", _rates(own, begin_ns, _field(f"{way}_dropped"), 1e9), of)
+    for ref, queued in qdiscs.items():
+        of = Dimensions(port=ref)
+        points = [(at_ns - begin_ns, float(row.backlog_bytes)) for at_ns, row in _rising(queued)]
+        yield from _made("qdisc_backlog_bytes", points, of)
+        yield from _made("qdisc_drops_pps", _rates(queued, begin_ns, _field("drops"), 1e9), of)
+
+
+def _field(name: str) -> Callable[[object], int]:
+    def read(row: object) -> int:
+        return int(getattr(row, name))
+
+    return read
+
+
+def _rising(rows: Iterable[tuple[int, QdiscCounters]]) -> Iterator[tuple[int, QdiscCounters]]:
+    """Yield the first of the rows of each time: an interface with several queues has several."""
+    last_ns = -1
+    for at_ns, row in rows:
+        if at_ns > last_ns:
+            last_ns = at_ns
+            yield at_ns, row
+
+
+def _rates(
+    rows: Sequence[tuple[int, object]], begin_ns: int, read: Callable[[object], int], factor: float
+) -> Points:
+    """Return the increase of a counter between readings, per ns, times a factor; none where it began again."""
+    return [
+        (later_ns - begin_ns, (read(later) - read(earlier)) * factor / (later_ns - earlier_ns))
+        for (earlier_ns, earlier), (later_ns, later) in pairwise(rows)
+        if later_ns > earlier_ns and read(later) >= read(earlier)
+    ]
+
+
+def _made(name: str, points: Points, of: Dimensions) -> Iterator[Series]:
+    if any(value for _, value in points):
+        yield series(name, unit_of(name), points, of, SOURCE)

@@ -13,7 +13,7 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.results.metric import Dimensions
 from iolab.results.series import Series
-from iolab.trial.instruments.sampled_series import sampled
+from iolab.trial.instruments.samplers import sampled
 
 LAB = Lab(
     {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
