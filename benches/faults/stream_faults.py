@@ -27,9 +27,9 @@ from iolab.experiment.model.measures import Stream
 from iolab.report.locale import EN
 from iolab.results.verdict import Limit
 from iolab.run.hosts.host_agent import open_agent
-from iolab.trial.instrumented import measure_once
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
+from iolab.trial.measuring import measure_once
 
 ARGUMENTS = (Argument("rounds", 20, "streams of each kind"),)
 FOREIGN = (

@@ -42,13 +42,12 @@ from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.outcome import AlikeFailures, Observer, Outcome
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
-from iolab.trial.at_once import Part, measure_at_once
 from iolab.trial.failed import LabUnusable, failure_of
 from iolab.trial.host_warnings import guest_warnings, host_warnings, taking_part
-from iolab.trial.instrumented import measure_once
 from iolab.trial.instruments.wires import start_draws
 from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.measurement import Measured
+from iolab.trial.measuring import TimedPart, measure_at_once, measure_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +326,7 @@ class Session:
             found = {names[0]: measure_once(site, setup.measures[names[0]])}
         else:
             begins = parts_of(setup, names[0])
-            parts = {name: Part(setup.measures[name], begins[name]) for name in names}
+            parts = {name: TimedPart(setup.measures[name], begins[name]) for name in names}
             found = measure_at_once(site, parts, measure_once)
         for given in found.values():
             if isinstance(given, Measured):

@@ -15,10 +15,10 @@ from iolab.messages.disks import (
 from iolab.messages.failures import OneAtOnceFailed, OtherFailure
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import series
-from iolab.trial.at_once import Part, measure_at_once
 from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, TrialFailed
+from iolab.trial.measuring import TimedPart, measure_at_once
 
 
 def measured(value: float) -> Measured:
@@ -29,9 +29,9 @@ def measured(value: float) -> Measured:
     )  # fmt: skip
 
 
-def parts(**begins_ns: int) -> dict[str, Part]:
+def parts(**begins_ns: int) -> dict[str, TimedPart]:
     """Return parts that begin at these times."""
-    return {name: Part(Measure(kind=name), begin_ns) for name, begin_ns in begins_ns.items()}
+    return {name: TimedPart(Measure(kind=name), begin_ns) for name, begin_ns in begins_ns.items()}
 
 
 def test_all_are_under_way_at_the_same_time() -> None:

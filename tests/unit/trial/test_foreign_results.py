@@ -13,7 +13,7 @@ from iolab.registry import registry
 from iolab.registry.guard import guarded
 from iolab.registry.rows import MeasureKind
 from iolab.results.metric import Dimensions, Metric, Metrics, unit_in
-from iolab.trial import instrumented
+from iolab.trial import measuring
 from iolab.trial.failed import Failed
 from iolab.trial.foreign_results import check_seen
 from iolab.trial.instruments.instrument import Seen
@@ -105,8 +105,8 @@ def measured(returned: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
 def measured_by(row: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
     """Measure by a row of another package."""
     kinds = {"other": replace(row, package="iolab-other 1.0")}
-    monkeypatch.setattr(instrumented, "measure_kinds", lambda: {**registry.measure_kinds(), **kinds})
-    return instrumented.measure_once(bare_site(), Other())
+    monkeypatch.setattr(measuring, "measure_kinds", lambda: {**registry.measure_kinds(), **kinds})
+    return measuring.measure_once(bare_site(), Other())
 
 
 @pytest.mark.parametrize("case", CASES)
