@@ -31,8 +31,8 @@ from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.disk.measure import measure_disk
 from iolab.trial.disk.ran import Patience
-from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import LabUnusable
 from iolab.units import NS_PER_S
 
 pytestmark = [pytest.mark.netns, needs_devices("/dev/fuse", "/dev/loop-control")]

@@ -42,11 +42,10 @@ from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.outcome import AlikeFailures, Observer, Outcome
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
-from iolab.trial.failed import LabUnusable, failure_of
 from iolab.trial.host_warnings import guest_warnings, host_warnings, taking_part
 from iolab.trial.instruments.wires import start_draws
 from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site
-from iolab.trial.measurement import Measured
+from iolab.trial.measurement import LabUnusable, Measured, failure_of
 from iolab.trial.measuring import TimedPart, measure_at_once, measure_once
 
 

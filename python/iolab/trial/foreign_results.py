@@ -23,9 +23,8 @@ from iolab.results.packets import PacketTrial
 from iolab.results.series import Series
 from iolab.results.trial import CommandRecord
 from iolab.results.verdict import Verdict
-from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.measurement import Measured
+from iolab.trial.measurement import Failed, Measured
 
 MAX_NAMED = 3
 """Problems of one result that a failure names."""

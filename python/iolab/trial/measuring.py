@@ -16,11 +16,10 @@ from iolab.messages.failures import Failure, FiguresRefused, KindUnbuilt, NotMea
 from iolab.registry.guard import class_of
 from iolab.registry.registry import instrument_kinds, measure_kinds
 from iolab.registry.rows import OWN, AnyMeasureKind
-from iolab.trial.failed import Failed, LabUnusable, failure_of
 from iolab.trial.in_effect import read_in_effect
 from iolab.trial.instruments.instrument import Instrument, Part, call_part, measure_beside
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, Readings
+from iolab.trial.measurement import Failed, LabUnusable, Measured, Readings, failure_of
 from iolab.trial.methods import with_methods
 from iolab.units import NS_PER_S
 

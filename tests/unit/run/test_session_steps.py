@@ -27,8 +27,7 @@ from iolab.run.outcome import LabsUnmade
 from iolab.run.session import Session
 from iolab.store.folder import create_folder
 from iolab.store.records import TrialRecord
-from iolab.trial.failed import Failed
-from iolab.trial.measurement import Measured
+from iolab.trial.measurement import Failed, Measured
 
 LAB = """
 lab:

@@ -15,9 +15,8 @@ from iolab.messages.disks import (
 from iolab.messages.failures import OneAtOnceFailed, OtherFailure
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import series
-from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, TrialFailed
+from iolab.trial.measurement import LabUnusable, Measured, TrialFailed
 from iolab.trial.measuring import TimedPart, measure_at_once
 
 

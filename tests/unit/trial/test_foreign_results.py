@@ -14,10 +14,9 @@ from iolab.registry.guard import guarded
 from iolab.registry.rows import MeasureKind
 from iolab.results.metric import Dimensions, Metric, Metrics, unit_in
 from iolab.trial import measuring
-from iolab.trial.failed import Failed
 from iolab.trial.foreign_results import check_seen
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.measurement import Measured
+from iolab.trial.measurement import Failed, Measured
 
 
 class Other(Measure):

@@ -15,8 +15,8 @@ from iolab.messages.disks import (
 )
 from iolab.messages.failures import Failure
 from iolab.trial.disk.servers import ask, servers_of
-from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import LabUnusable
 
 WRONG_DATA = ("verify: bad", "verify failed", "Invalid or incomplete multibyte")
 """What fio reports of blocks that are not what it wrote (EILSEQ)."""

@@ -41,9 +41,8 @@ from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import ConfinedResult, Patience, Ran, Runner, Running, recorded, run_to_end
 from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S, Reaches, run_on_disk, worked_on
 from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, sections_of, way_of
-from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import TrialFailed
+from iolab.trial.measurement import LabUnusable, TrialFailed
 from iolab.units import NS_PER_MS, NS_PER_S
 
 Done = TypeVar("Done", bound=CommandResult)

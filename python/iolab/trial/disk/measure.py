@@ -52,12 +52,11 @@ from iolab.trial.disk.ran import PATIENCE, Patience, Ran, Runner, own_program, r
 from iolab.trial.disk.run_on_disk import WorkedOn, run_on_disk, worked_on
 from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import Worker, busiest, workers
-from iolab.trial.failed import Failed
 from iolab.trial.in_effect import InEffect, read_in_effect
 from iolab.trial.interference.disturbed import disturbed
 from iolab.trial.interference.work import Work, work_done
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, Readings, TrialFailed, begin_of
+from iolab.trial.measurement import Failed, Measured, Readings, TrialFailed, begin_of
 
 PRESENT, ABSENT = "on", "none"
 """Whether a wall is there, as it is shown."""

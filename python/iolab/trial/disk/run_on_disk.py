@@ -29,8 +29,8 @@ from iolab.trial.disk.causes import check_attached
 from iolab.trial.disk.layers import FIND_STATISTICS
 from iolab.trial.disk.ran import CAPTURE_BYTES, PATIENCE, ConfinedResult, Patience
 from iolab.trial.disk.servers import Server, Silent, ask, end, servers_of
-from iolab.trial.failed import Failed, LabUnusable
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Failed, LabUnusable
 from iolab.units import NS_PER_MS, NS_PER_S
 
 PROCESS = "disk-program"

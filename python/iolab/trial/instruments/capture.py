@@ -15,9 +15,9 @@ from iolab.messages.failures import WatchFailed
 from iolab.messages.instrument_warnings import CaptureLost, CaptureOverwrote
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Dimensions, Metric
-from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Failed
 
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58}
 """Their numbers (IANA)."""

@@ -20,8 +20,7 @@ from iolab.messages.warnings import TrialWarning
 from iolab.registry.guard import class_of, place_of, words_of
 from iolab.registry.rows import OWN
 from iolab.results.metric import Metric, Metrics
-from iolab.trial.failed import Failed
-from iolab.trial.measurement import Measured, Readings
+from iolab.trial.measurement import Failed, Measured, Readings
 
 if TYPE_CHECKING:
     from iolab.results.series import Series  # loads numpy

@@ -21,9 +21,9 @@ from iolab.messages.instrument_warnings import (
 from iolab.messages.places import computer
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Dimensions, Metric
-from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Failed
 
 MOST_FUNCTIONS = 10
 """Of a kernel, that are figures; the file beside the samples has all."""

@@ -24,11 +24,11 @@ from iolab.lab.packets.placement import PastStack, past_stack, ways
 from iolab.lab.topology import Port, Topology
 from iolab.messages.failures import WatchFailed
 from iolab.results.metric import Dimensions
-from iolab.trial.failed import Failed
 from iolab.trial.instruments.capture import captured_ports
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watched import Point, WindowsOf, watched
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Failed
 
 KEPT_BYTES = 35_000_000
 """For the windows of a point that are kept one by one: 60 s of 12 us at full rate, with and without a line."""

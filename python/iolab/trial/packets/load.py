@@ -41,12 +41,11 @@ from iolab.trial.counters.cpu_use import cpu_uses, steal_ns, thread_uses, thread
 from iolab.trial.counters.differences import Snapshot, drop_reasons
 from iolab.trial.counters.drops import dead_flows
 from iolab.trial.counters.shapers import credit_bytes, shapers
-from iolab.trial.failed import Failed
 from iolab.trial.histograms import merged, summary
 from iolab.trial.interference.disturbed import interference
 from iolab.trial.interference.work import Work, work_done
 from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
-from iolab.trial.measurement import TrialFailed
+from iolab.trial.measurement import Failed, TrialFailed
 from iolab.trial.packets.balance import balances, foreign_frames, offered_frames
 from iolab.trial.packets.requests import SET, open_params, run_params
 from iolab.trial.packets.snapshots import Counters, other_cpus, span_ns

@@ -13,10 +13,9 @@ from iolab.messages.warnings import (
 from iolab.results.metric import Dimensions, Metric
 from iolab.results.packets import LoadRecord, SearchRecord
 from iolab.results.verdict import Limit
-from iolab.trial.failed import Failed
 from iolab.trial.interference.disturbed import judged
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured
+from iolab.trial.measurement import Failed, Measured
 from iolab.trial.packets.figures import (
     balance_metrics,
     latency_metrics,

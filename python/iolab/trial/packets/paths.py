@@ -27,9 +27,9 @@ from iolab.messages.instrument import (
     PlainPathReason,
 )
 from iolab.results.packets import Choice, Tried
-from iolab.trial.failed import failure_of
 from iolab.trial.histograms import quantile
 from iolab.trial.lab_access import LIVE, LIVE_BYTES, Calibration, Site
+from iolab.trial.measurement import failure_of
 from iolab.trial.packets.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 from iolab.units import NS_PER_S

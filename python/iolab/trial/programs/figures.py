@@ -20,7 +20,7 @@ from iolab.messages.programs import (
     FigureUnread,
     SearchTooLong,
 )
-from iolab.trial.failed import Failed
+from iolab.trial.measurement import Failed
 from iolab.trial.programs.written_units import is_other, scaled
 from iolab.untrusted_json import read_untrusted
 

@@ -14,11 +14,10 @@ from iolab.lab.endpoints import Port
 from iolab.messages.programs import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
 from iolab.results.metric import Metric, Metrics
 from iolab.results.series import Series, series
-from iolab.trial.failed import Failed
 from iolab.trial.interference.disturbed import disturbed
 from iolab.trial.interference.work import Looked, helpers_between, work_done
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, Readings, after_begin_ns
+from iolab.trial.measurement import Failed, Measured, Readings, after_begin_ns
 from iolab.trial.programs.figures import figures_in
 from iolab.trial.programs.running import (
     CAPTURE_BYTES,

@@ -15,8 +15,8 @@ from iolab.lab.topology import Home
 from iolab.messages.failures import Failure, ProgramFault
 from iolab.messages.programs import ProgramEndedEarly, ProgramNotReady, ProgramTooLong
 from iolab.results.trial import CommandRecord
-from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Failed
 from iolab.trial.programs.words import argv_of, environment_of, filler, name_of
 
 START_MS = 30_000

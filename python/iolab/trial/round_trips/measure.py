@@ -13,11 +13,10 @@ from iolab.lab.topology import Endpoint
 from iolab.messages.failures import NothingAnswered, ProgramFault
 from iolab.results.metric import Metrics
 from iolab.results.series import Series
-from iolab.trial.failed import Failed
 from iolab.trial.interference.disturbed import disturbed
 from iolab.trial.interference.work import Looked, work_done
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, Readings, after_begin_ns
+from iolab.trial.measurement import Failed, Measured, Readings, after_begin_ns
 from iolab.trial.round_trips.figures import (
     ping_metrics,
     ping_warnings,

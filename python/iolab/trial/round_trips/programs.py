@@ -13,9 +13,8 @@ from iolab.lab.topology import Endpoint
 from iolab.messages.programs import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
 from iolab.results.trial import CommandRecord
 from iolab.trial.disk.ran import own_program
-from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import TrialFailed
+from iolab.trial.measurement import Failed, TrialFailed
 from iolab.trial.programs.running import how, written
 from iolab.trial.round_trips.requests import requests_of
 

@@ -28,11 +28,10 @@ from iolab.results.metric import Metric, Metrics
 from iolab.results.series import Series
 from iolab.results.trial import CommandRecord, Effect
 from iolab.trial.counters.differences import Counted, Snapshot
-from iolab.trial.failed import Failed
 from iolab.trial.in_effect import in_effect
 from iolab.trial.instruments.samplers import Kept
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, Readings, TrialFailed, after_begin_ns
+from iolab.trial.measurement import Failed, Measured, Readings, TrialFailed, after_begin_ns
 from iolab.trial.packets.snapshots import places_on, wire_ends_on
 from iolab.trial.streams.connections import in_flight, other_congestion, unconnected
 from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric

@@ -27,7 +27,7 @@ from iolab.trial.disk.measure import less_confined, walls_in_effect
 from iolab.trial.disk.ran import Patience
 from iolab.trial.disk.run_on_disk import DiskProgress, Watchdog, WorkedOn, progress_of, run_on_disk
 from iolab.trial.disk.servers import Server, Silent
-from iolab.trial.failed import Failed, LabUnusable
+from iolab.trial.measurement import Failed, LabUnusable
 
 S = 1_000_000_000
 HOUR_NS = 3_600 * S

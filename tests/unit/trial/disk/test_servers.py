@@ -24,8 +24,8 @@ from iolab.messages.statement import Failure
 from iolab.trial.disk.causes import cause_of
 from iolab.trial.disk.own import Answer
 from iolab.trial.disk.servers import ask, condition_of, end, servers_of
-from iolab.trial.failed import LabUnusable
 from iolab.trial.lab_access import GuestPlace, Site
+from iolab.trial.measurement import LabUnusable
 
 LAB = """
 title: Servers

@@ -19,11 +19,10 @@ from iolab.lab.topology import make_topology
 from iolab.messages.warnings import CountersMissing
 from iolab.results.metric import Metric, Metrics
 from iolab.results.verdict import Limit, Verdict
-from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Instrument, Part, Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, Readings
+from iolab.trial.measurement import Failed, Measured, Readings
 
 SECOND_NS = 1_000_000_000
 LAB = Lab(

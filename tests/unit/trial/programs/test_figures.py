@@ -3,7 +3,7 @@
 import pytest
 
 from iolab.experiment.model.measures import Figure
-from iolab.trial.failed import Failed
+from iolab.trial.measurement import Failed
 from iolab.trial.programs.figures import figures_in, path_trouble, pattern_trouble
 
 

@@ -13,9 +13,8 @@ from iolab.experiment.model.machines import Netns
 from iolab.experiment.model.measures import CommandMeasure
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
-from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured
+from iolab.trial.measurement import Failed, Measured
 from iolab.trial.programs.measure import conclude_command, measure_command
 from iolab.trial.programs.words import addresses_of
 

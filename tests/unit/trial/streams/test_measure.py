@@ -20,9 +20,8 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import make_topology
 from iolab.messages.warnings import CongestionDiffers
 from iolab.report.locale import EN
-from iolab.trial.failed import Failed, failure_of
 from iolab.trial.lab_access import Site
-from iolab.trial.measurement import Measured, TrialFailed
+from iolab.trial.measurement import Failed, Measured, TrialFailed, failure_of
 from iolab.trial.streams.iperf3 import place_pairs
 from iolab.trial.streams.measure import conclude_stream, measure_stream
 
