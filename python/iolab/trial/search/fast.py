@@ -9,16 +9,51 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from iolab.messages.searches import TrialsDisagree
+from iolab.messages.searches import (
+    BoundsReached,
+    GeneratorReached,
+    HighestForwarded,
+    IntervalReached,
+    LowestLost,
+    TrialsDisagree,
+)
 from iolab.results.search import Found, Goal, LoadResult, StopReason
-from iolab.trial.search.estimates import View, load_of, look
-from iolab.trial.search.evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
-from iolab.trial.search.ledger import settle
-from iolab.trial.search.steps import follow
+from iolab.trial.search.capacity import Capacity
+from iolab.trial.search.estimates import (
+    EXPECTED_LOSSES,
+    LONGEST_S,
+    SHORTEST_S,
+    View,
+    deciding_s,
+    load_of,
+    look,
+    overload_s,
+    quick_excess,
+    round_load,
+    scout_s,
+    trial_at,
+)
+from iolab.trial.search.evidence import (
+    asked_for,
+    limits_seen,
+    meets,
+    out_of_time,
+    places_at,
+    spent_ns,
+    strict_fps,
+)
+from iolab.trial.search.ledger import Votes, proof_ns, settle
 from iolab.trial.search.types import UNFINISHED, LoadTrial, Stop
+from iolab.units import NS_PER_S
 
 MOST_TRIALS = 120
 """After so many the device is called unsteady; the slowest device simulated needs 60."""
+BELOW, ABOVE = 0.2, 0.62
+"""Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
+QUICKEST = 0.02
+"""Overload at which the capacity is estimated: far enough above that a scouting trial is at the limit all the time."""
+MORE_IF_NOISY = 4
+"""Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +132,141 @@ class Fast:
         if lower is not None and upper is not None:
             return math.sqrt(lower * upper), (lower, upper), "bracket"
         return lower, None, "bracket"
+
+
+def follow(view: View, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
+    """Return the next step."""
+    if not view.results:
+        return trial_at(goal.max_fps, scout_s(goal.max_fps, goal), goal)
+    if limit := reach_limit(view, goal):
+        return limit
+    if view.capacity is None:
+        return scout(view, goal)
+    if view.contradicted:
+        return narrow(view, goal)
+    return confirm(view, view.capacity, goal, fewest_saturated)
+
+
+def reach_limit(view: View, goal: Goal) -> LoadTrial | Stop | None:
+    """Return the stop at either end of the loads allowed; the upper one must have outlasted any queue."""
+    # What the generator can do differs a little from trial to trial.
+    top_fps = view.top_fps * (1 - goal.unsent_ratio) if view.generator_limited else view.top_fps
+    if view.lower_fps is not None and view.lower_fps >= top_fps:
+        outlasted_s = max(each.longest_pass_s for each in view.votes if each.load_fps >= top_fps)
+        wanted_s = max(4 * deciding_s(view.top_fps, goal), proof_ns(goal) / NS_PER_S)
+        if outlasted_s < wanted_s:
+            return trial_at(goal.max_fps, wanted_s, goal)
+        if view.generator_limited:
+            return Stop(StopReason.GENERATOR, GeneratorReached(sent_fps=view.top_fps))
+        return Stop(StopReason.LINE, HighestForwarded(highest_fps=goal.max_fps))
+    lowest = next((each for each in view.votes if each.load_fps <= goal.min_fps), None)
+    if lowest and lowest.fails >= 2 and lowest.fail_s > lowest.pass_s:
+        return Stop(StopReason.NOTHING_PASSES, LowestLost(lowest_fps=goal.min_fps))
+    return None
+
+
+def scout(view: View, goal: Goal) -> LoadTrial:
+    """Look for a load just above capacity: where forwarding leads, or half-way when it misleads."""
+    good = [each for each in view.readings if meets(each.result, goal) and not each.hidden]
+    passed = max((each.result.offered_fps for each in good), default=None)
+    failed = [each for each in view.results if not meets(each, goal)]
+    if not failed or (passed is not None and passed >= view.top_fps):
+        return trial_at(view.top_fps, deciding_s(view.top_fps, goal), goal)
+    lowest = min(failed, key=lambda each: each.offered_fps)
+    ceiling, load = lowest.offered_fps, 1.02 * lowest.sustained_fps
+    floor = goal.min_fps if passed is None else passed
+    if passed is None and (load <= goal.min_fps or ceiling <= 1.02 * goal.min_fps):
+        load = goal.min_fps
+    elif len(failed) > 4 or not floor * (1 + goal.relative_width / 2) < load < ceiling:
+        load = math.sqrt(floor * ceiling)
+    rate, burst = view.sustained.fps or load, view.sustained.burst_frames
+    if burst:
+        load = max(load, rate * (1 + max(quick_excess(rate, burst, goal), QUICKEST)))
+        return trial_at(min(load, view.top_fps), overload_s(load, rate, burst, goal), goal)
+    return trial_at(load, scout_s(load, goal), goal)
+
+
+def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
+    """Show that the estimate holds on either side, then narrow its interval."""
+    rate = load_of(capacity.median_fps, goal)
+    spread = min(2 * capacity.noise_ratio, 0.03)
+    burst = view.sustained.burst_frames
+    margin, leeway = max(BELOW * goal.relative_width, spread), max(ABOVE * goal.relative_width, 1.25 * spread)
+    if repeat := repeat_surprise(view, rate, goal):
+        return repeat
+    # Nearer than that, no affordable trial uses a burst up.
+    above, below = (
+        min(rate * (1 + max(leeway, 2 * burst / (LONGEST_S * rate))), view.top_fps),
+        max(rate * (1 - margin), goal.min_fps),
+    )
+    overload = trial_at(above, overload_s(above, rate, burst, goal), goal)
+    lower, upper = view.lower_fps, view.upper_fps
+    enough = fewest_saturated + (MORE_IF_NOISY if is_noisy(capacity, goal) else 0)
+    if view.saturated < enough or is_vague(capacity, goal):
+        # As near as a quick trial allows: the nearer, the longer until a burst is used up, and the more pass by chance.
+        quick = quick_excess(rate, burst, goal)
+        load = min(rate * (1 + max(leeway, quick, QUICKEST)), view.top_fps)
+        return trial_at(load, overload_s(load, rate, burst, goal), goal)
+    if lower is None or lower < rate * (1 - 1.5 * margin):
+        return trial_at(below, deciding_s(below, goal), goal)
+    if upper is None or upper > rate + 1.1 * (above - rate):
+        return overload
+    seen = IntervalReached(width_ratio=capacity.width_ratio, rate_fps=rate, lower_fps=lower, upper_fps=upper)
+    return Stop(StopReason.NARROW, seen)
+
+
+def repeat_surprise(view: View, rate_fps: float, goal: Goal) -> LoadTrial | None:
+    """Return the last load again if it surprised; three times as long where a queue may have hidden the loss."""
+    last = view.results[-1].intended_fps
+    votes = next((each for each in view.votes if each.load_fps == last), None)
+    if votes is None or votes.verdict(rate_fps) is not None or votes.count >= 3:
+        return None
+    return trial_at(last, (3 if last > rate_fps else 1) * votes.longest_s, goal)
+
+
+def is_vague(capacity: Capacity, goal: Goal) -> bool:
+    """Return whether more trials must narrow the interval."""
+    return capacity.width_ratio > goal.relative_width
+
+
+def is_noisy(capacity: Capacity, goal: Goal) -> bool:
+    """Return whether the capacity differs from trial to trial by more than an eighth of the width."""
+    return capacity.noise_ratio > goal.relative_width / 8
+
+
+def narrow(view: View, goal: Goal) -> LoadTrial | Stop:
+    """Narrow the bracket of decided loads; each failure is seen twice, each pass outlasts a queue."""
+    lower, upper = view.lower_fps, view.upper_fps
+    if hanging := next((each for each in view.votes if hangs(each, lower, upper)), None):
+        return trial_at(hanging.load_fps, hanging.longest_s, goal)
+    if lower is not None and upper is not None:
+        if upper - lower <= goal.relative_width * upper:
+            return Stop(StopReason.NARROW, BoundsReached(lower_fps=lower, upper_fps=upper))
+        load = math.sqrt(lower * upper)
+    elif upper is not None:
+        return descend(view, upper, goal)
+    else:
+        steps = sum(each.passes > 0 for each in view.votes)
+        load = min((lower or goal.min_fps) * (1 + goal.relative_width * 2**steps), view.top_fps)
+    return trial_at(load, 2 * deciding_s(load, goal), goal)
+
+
+def hangs(votes: Votes, lower: float | None, upper: float | None) -> bool:
+    """Return whether a load between the bounds is undecided, and may be decided by one more trial."""
+    between = (upper is None or votes.load_fps < upper) and (lower is None or votes.load_fps > lower)
+    return between and votes.verdict(math.inf) is None and votes.count < 3
+
+
+def descend(view: View, upper: float, goal: Goal) -> LoadTrial:
+    """Go down in growing steps, in trials just long enough to see the loss that was seen above."""
+    steps = sum(each.load_fps >= upper and each.fails >= 2 for each in view.votes)
+    load = max(upper * (1 - min(0.5, goal.relative_width * 2**steps)), goal.min_fps)
+    losses = [each.loss_ratio for each in view.results if each.intended_fps == upper] or [1.0]
+    highest = [each.loss_ratio for each in view.results if upper < each.intended_fps <= 1.2 * upper] or [1.0]
+    if steps >= 3 and min(losses) > 0.5 * min(highest):
+        load = goal.min_fps  # the loss does not fall with the load: ask at once whether anything passes
+    load = round_load(load, goal)
+    if any(each.intended_fps == load for each in view.results):  # and was not decided by so short a trial
+        return trial_at(load, 2 * deciding_s(load, goal), goal)
+    enough_s = 1.5 * EXPECTED_LOSSES / max(min(losses), goal.loss_ratio) / load
+    return trial_at(load, min(deciding_s(load, goal), max(SHORTEST_S, enough_s)), goal)
