@@ -88,15 +88,15 @@ METHODS: tuple[MetricMethod, ...] = (
     ),
     MetricMethod(
         name="stream-unread", metrics=("unread_ratio",), kinds=("stream",), version=2,
-        code=("iolab.trial.streams.counters:unread_metric", "iolab.trial.streams.counters:arrivals"),
+        code=("iolab.trial.streams.figures:unread_metric", "iolab.trial.streams.figures:arrivals"),
     ),
     MetricMethod(
         name="stream-in-flight", metrics=("in_flight_bytes",), kinds=("stream",),
-        code=("iolab.trial.streams.connections:in_flight", "crates/samplers/src/sockets/message.rs"),
+        code=("iolab.trial.streams.kernels:in_flight", "crates/samplers/src/sockets/message.rs"),
     ),
     MetricMethod(
         name="stream-host-cpu", metrics=("host_cpu_ratio", "host_steal_ratio"), kinds=("stream",),
-        code=("iolab.trial.streams.counters:cpu_metrics", "crates/samplers/src/cpu/mod.rs"),
+        code=("iolab.trial.streams.figures:cpu_metrics", "crates/samplers/src/cpu/mod.rs"),
     ),
     # of frames of the agent's own
     MetricMethod(

@@ -33,10 +33,17 @@ from iolab.trial.instruments.samplers import Kept
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Failed, Measured, Readings, TrialFailed, after_begin_ns
 from iolab.trial.packets.snapshots import places_on, wire_ends_on
-from iolab.trial.streams.connections import in_flight, other_congestion, unconnected
-from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.streams.disturbances import disturbances
-from iolab.trial.streams.figures import flow_metrics, flow_names, numbered
+from iolab.trial.streams.figures import (
+    Arrival,
+    arrivals,
+    cpu_metrics,
+    disagreements,
+    flow_metrics,
+    flow_names,
+    numbered,
+    unread_metric,
+)
 from iolab.trial.streams.iperf3 import Pair, client_argv, place_pairs, server_argv
 from iolab.trial.streams.iperf3_report import (
     UNREACHED,
@@ -46,7 +53,7 @@ from iolab.trial.streams.iperf3_report import (
     interval_series,
     parse_report,
 )
-from iolab.trial.streams.kernels import IN_EFFECT, Kernels
+from iolab.trial.streams.kernels import IN_EFFECT, Kernels, in_flight, other_congestion, unconnected
 from iolab.trial.streams.observe import Observed, connections_of, observe
 from iolab.trial.streams.verdict import judge
 

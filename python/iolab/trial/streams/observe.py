@@ -19,13 +19,12 @@ from iolab.trial.counters.passing import Course, LevelChange, Passing, passing, 
 from iolab.trial.counters.shapers import credit_bytes, shapers
 from iolab.trial.lab_access import GuestPlace
 from iolab.trial.measurement import Readings
-from iolab.trial.streams.counters import HEADER_BYTES, IPV4_BYTES, IPV6_BYTES, head_bytes
 from iolab.trial.streams.disturbances import all_strangers, lifetime, longest_gap_ns, program_of
-from iolab.trial.streams.dropped import COMPLETE, INCOMPLETE, drops_of, mtu_at, protocol_count
 from iolab.trial.streams.evidence import Carrier, Connections, FlowSeen, Passed, ShaperSeen, StreamSeen
+from iolab.trial.streams.figures import HEADER_BYTES, IPV4_BYTES, IPV6_BYTES, head_bytes
 from iolab.trial.streams.iperf3 import Pair
 from iolab.trial.streams.iperf3_report import FlowReport
-from iolab.trial.streams.lines import lines_on
+from iolab.trial.streams.on_path import COMPLETE, INCOMPLETE, drops_of, lines_on, mtu_at, protocol_count
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 FOREIGN_RATIO, FOREIGN_BPS = 0.05, 1e6

@@ -9,9 +9,9 @@ from iolab.agent.messages import Observation, Reading
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.results.metric import Metrics
-from iolab.trial.streams.connections import in_flight
-from iolab.trial.streams.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
+from iolab.trial.streams.figures import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.streams.iperf3_report import FlowReport
+from iolab.trial.streams.kernels import in_flight
 
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.0.1", 24)
 FAR = Endpoint("far", "eth0", "iolab-far", "eth0", "198.18.0.2", 24)

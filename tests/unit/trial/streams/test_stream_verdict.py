@@ -17,7 +17,7 @@ from iolab.trial.counters.drops import RING_FULL, SOCKET
 from iolab.trial.counters.passing import LevelChange
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import Carrier, FlowSeen, LineSeen, Passed, ShaperSeen, StreamSeen
-from iolab.trial.streams.lines import capacity_bytes
+from iolab.trial.streams.on_path import capacity_bytes
 from iolab.trial.streams.verdict import judge
 
 BUSY = replace(NEAR, run_ratio=0.98)
