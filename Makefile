@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit coverage lint format stats bench wheel requirements clean packages packages-storage packages-test
+.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit coverage lint format protocol stats bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -50,6 +50,10 @@ lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layer
 format: $(BIN)/.iolab-dev  ## format both languages
 	@$(BIN)/ruff format -q
 	@cargo fmt --all
+
+protocol: $(BIN)/.iolab-dev  ## write the schema of the messages of the agent
+	@IOLAB_RECORD=1 cargo test -q -p iolab-agent --bin iolab-agent the_committed_schema
+	@$(BIN)/python scripts/protocol.py
 
 stats: $(BIN)/.iolab-run  ## count the weight of the code base
 	@$(BIN)/python scripts/stats.py

@@ -3,16 +3,16 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 
-use iolab_protocol::calls::Transport;
+use iolab_protocol::calls::ListenTransport;
 
 use crate::procfs::{pids, stat};
 
 /// Whether the group of process `pid` has `port` bound in the namespace of `pid`. Where the sockets of a member cannot be seen,
 /// anybody's in that namespace counts.
-pub fn is_bound(pid: u32, transport: Transport, port: u16) -> bool {
+pub fn is_bound(pid: u32, transport: ListenTransport, port: u16) -> bool {
     let tables = match transport {
-        Transport::Tcp => ["tcp", "tcp6"],
-        Transport::Udp => ["udp", "udp6"],
+        ListenTransport::Tcp => ["tcp", "tcp6"],
+        ListenTransport::Udp => ["udp", "udp6"],
     };
     let bound: Vec<u64> = tables
         .iter()
@@ -27,11 +27,12 @@ pub fn is_bound(pid: u32, transport: Transport, port: u16) -> bool {
 }
 
 /// The sockets that have `port` bound (and listen, for TCP) in the text of a socket table, as in `proc_net_tcp`.
-fn bound_inodes(text: &str, transport: Transport, port: u16) -> Vec<u64> {
+fn bound_inodes(text: &str, transport: ListenTransport, port: u16) -> Vec<u64> {
     let bound = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let local = u16::from_str_radix(words.get(1)?.rsplit(':').next()?, 16).ok()?;
-        let counts = local == port && (transport == Transport::Udp || words.get(3) == Some(&TCP_LISTEN));
+        let counts =
+            local == port && (transport == ListenTransport::Udp || words.get(3) == Some(&TCP_LISTEN));
         counts.then(|| words.get(9)?.parse().ok())?
     };
     text.lines().skip(1).filter_map(bound).collect()
@@ -76,22 +77,22 @@ mod tests {
 
     #[test]
     fn a_listening_tcp_port_is_bound() {
-        assert_eq!(bound_inodes(TCP, Transport::Tcp, 0x1451), [8437]);
+        assert_eq!(bound_inodes(TCP, ListenTransport::Tcp, 0x1451), [8437]);
     }
 
     #[test]
     fn a_connection_is_not_a_listener() {
-        assert_eq!(bound_inodes(TCP, Transport::Tcp, 0x1452), [0; 0]);
+        assert_eq!(bound_inodes(TCP, ListenTransport::Tcp, 0x1452), [0; 0]);
     }
 
     #[test]
     fn a_bound_udp_port_counts_whatever_its_state() {
-        assert_eq!(bound_inodes(UDP6, Transport::Udp, 0x1451), [9001]);
-        assert_eq!(bound_inodes(UDP6, Transport::Udp, 0x1450), [0; 0]);
+        assert_eq!(bound_inodes(UDP6, ListenTransport::Udp, 0x1451), [9001]);
+        assert_eq!(bound_inodes(UDP6, ListenTransport::Udp, 0x1450), [0; 0]);
     }
 
     #[test]
     fn nothing_is_bound_in_an_empty_table() {
-        assert_eq!(bound_inodes("", Transport::Tcp, 1), [0; 0]);
+        assert_eq!(bound_inodes("", ListenTransport::Tcp, 1), [0; 0]);
     }
 }

@@ -10,11 +10,13 @@ use crate::undo::Undo;
 
 /// No parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
 /// Of `command.run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CommandRun {
     /// The program and its arguments.
@@ -44,8 +46,9 @@ pub struct CommandRun {
 
 /// The transport a listening program is bound on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Transport {
+pub enum ListenTransport {
     /// TCP, in state LISTEN.
     Tcp,
     /// UDP, bound.
@@ -54,12 +57,13 @@ pub enum Transport {
 
 /// When a started program counts as ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Ready {
     /// When a port is bound in its namespace.
     Listening {
         /// On which transport.
-        protocol: Transport,
+        protocol: ListenTransport,
         /// Which port.
         port: u16,
     },
@@ -72,6 +76,7 @@ pub enum Ready {
 
 /// Of `process.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessStart {
     /// The controller's name for the process.
@@ -112,6 +117,7 @@ pub struct ProcessStart {
 
 /// What a confined program may reach beside the libraries it needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Confined {
     /// Paths of block devices; it gets nodes for these.
@@ -130,6 +136,7 @@ pub struct Confined {
 
 /// What a program that runs as a user of its own has to do with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnUser {
     /// Paths of files, folders and devices that it sees, whatever closed folder they are in.
@@ -142,6 +149,7 @@ pub struct OwnUser {
 
 /// Of `process.wait`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessWait {
     /// The process.
@@ -153,6 +161,7 @@ pub struct ProcessWait {
 
 /// A signal a process can be stopped with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 #[allow(missing_docs)] // see signal(7)
 pub enum StopSignal {
@@ -168,6 +177,7 @@ pub enum StopSignal {
 
 /// Of `process.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessStop {
     /// The process.
@@ -182,6 +192,7 @@ pub struct ProcessStop {
 
 /// Of `netns.create` and `netns.delete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NetnsName {
     /// The namespace.
@@ -190,6 +201,7 @@ pub struct NetnsName {
 
 /// Of `folder.create` and `folder.delete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FolderName {
     /// The folder.
@@ -198,6 +210,7 @@ pub struct FolderName {
 
 /// Of `setting.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingRead {
     /// The file below `/proc/sys` or `/sys`.
@@ -209,6 +222,7 @@ pub struct SettingRead {
 
 /// Of `setting.write`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingWrite {
     /// The file below `/proc/sys` or `/sys`.
@@ -222,6 +236,7 @@ pub struct SettingWrite {
 
 /// Of `sample.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SampleRead {
     /// What to read.
@@ -233,6 +248,7 @@ pub struct SampleRead {
 
 /// Of `sample.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SampleStart {
     /// The controller's name for the series.
@@ -251,6 +267,7 @@ pub struct SampleStart {
 
 /// Of `sample.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SampleStop {
     /// The series.
@@ -259,6 +276,7 @@ pub struct SampleStop {
 
 /// Of `facts.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FactsRead {
     /// Programs whose version is wanted.
@@ -274,6 +292,7 @@ pub struct FactsRead {
 
 /// Of `journal.list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalList {
     /// An id from `predecessors`, or `self`.
@@ -282,6 +301,7 @@ pub struct JournalList {
 
 /// Of `journal.undo`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalUndo {
     /// An id from `predecessors`, or `self`.

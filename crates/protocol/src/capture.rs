@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which frames are kept: those for which all that is given holds; nothing given keeps all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureFilter {
     /// The number of their protocol above IP (IANA).
@@ -19,6 +20,7 @@ pub struct CaptureFilter {
 
 /// Of `capture.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureStart {
     /// The controller's name for it.
@@ -39,6 +41,7 @@ pub struct CaptureStart {
 
 /// Result of `capture.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureStarted {
     /// From when on frames are kept (ns).
@@ -47,6 +50,7 @@ pub struct CaptureStarted {
 
 /// Of `capture.stop` and `capture.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureName {
     /// The capture.
@@ -55,6 +59,7 @@ pub struct CaptureName {
 
 /// Result of `capture.stop`. A super-frame of the stack is one frame here, as every capture shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Captured {
     /// Frames in the file.
@@ -77,6 +82,7 @@ pub struct Captured {
 
 /// Of `capture.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureRead {
     /// The capture.
@@ -88,6 +94,7 @@ pub struct CaptureRead {
 
 /// Result of `capture.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CapturePart {
     /// A part of the file, in base 64.

@@ -11,6 +11,7 @@ const fn one() -> u64 {
 
 /// What a device does with frames that it lets through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DeviceAction {
     /// They leave by another interface of the same namespace.
@@ -34,6 +35,7 @@ pub enum DeviceAction {
 
 /// Where the program is put.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceMode {
     /// In the driver, or else in the stack.
@@ -47,6 +49,7 @@ pub enum DeviceMode {
 
 /// Of `device.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceStart {
     /// The controller's name for it.
@@ -77,6 +80,7 @@ pub struct DeviceStart {
 
 /// Result of `device.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceStarted {
     /// `native`, `generic` or `user`.
@@ -91,6 +95,7 @@ pub struct DeviceStarted {
 
 /// Of `device.read` and `device.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceName {
     /// The device.
@@ -99,6 +104,7 @@ pub struct DeviceName {
 
 /// Result of `device.read` and `device.stop`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceCounts {
     /// Frames that left it.

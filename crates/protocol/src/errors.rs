@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// Why a request was not done; the number is what goes over the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "i64", try_from = "i64")]
 pub enum ErrorCode {
     /// The line is no JSON.
@@ -69,6 +70,7 @@ impl TryFrom<i64> for ErrorCode {
 
 /// What can be told about an error besides its message; absent fields are not sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorData {
     /// What was seen instead of what is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +112,7 @@ pub struct ErrorData {
 
 /// The `error` of a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[error("{message}")]
 pub struct ErrorObject {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One network interface of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceFacts {
     /// Its name.
@@ -41,6 +42,7 @@ pub struct InterfaceFacts {
 
 /// How the processors of a host are set; CPUs are lists as the kernel writes them, such as `0-3,8`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorFacts {
     /// The CPUs that are online.
@@ -67,6 +69,7 @@ pub struct ProcessorFacts {
 
 /// A state that an idle CPU may sleep in (a C-state).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IdleState {
     /// Its name, such as `C6`.
@@ -77,6 +80,7 @@ pub struct IdleState {
 
 /// What the host is; `null` where the host does not tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
     /// The host's name.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One file for a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PassedFile {
     /// The descriptor number the program finds it under.
@@ -14,6 +15,7 @@ pub struct PassedFile {
 
 /// What is opened for a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Opening {
     /// A tap interface, or one more queue of it.

@@ -7,6 +7,7 @@ use crate::relay::{Ended, Noise, Received};
 
 /// The journal of an agent that died before it had undone its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Predecessor {
     /// The journal's id.
@@ -21,6 +22,7 @@ pub struct Predecessor {
 
 /// Who the agent is, what it can do, what it found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     /// The protocol's version, `major.minor`.
@@ -40,10 +42,12 @@ pub struct Hello {
     /// What it can do on this host now.
     pub capabilities: Vec<String>,
     /// Why it cannot do the rest, one sentence each.
+    #[serde(default)]
     pub limits: Vec<String>,
     /// The agent that works on this host already.
     pub busy_pid: Option<u32>,
     /// Journals of dead agents.
+    #[serde(default)]
     pub predecessors: Vec<Predecessor>,
 }
 

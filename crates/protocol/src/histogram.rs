@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Counts of whole numbers, exact up to 255 and within 1/128 above.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Histogram {
     /// How many values there were.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One stage. Ratios are in parts of 1 000 000 000.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Impairment {
     /// Each frame is lost with the same probability.
@@ -126,6 +127,7 @@ impl Impairment {
 
 /// A class of a pacer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PacerClass {
     /// What it is sure to get (bit/s).
@@ -139,6 +141,7 @@ pub struct PacerClass {
 
 /// Which frames belong to a class: packets with these addresses, of either version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PacerFilter {
     /// The source; absent means any.
@@ -153,6 +156,7 @@ pub struct PacerFilter {
 
 /// How far delays lie from their base.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Jitter {
     /// Not at all.
@@ -177,6 +181,7 @@ pub enum Jitter {
 
 /// How fast a line sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LineRate {
     /// Bits of frames with FCS.
@@ -209,6 +214,7 @@ pub enum LineRate {
 
 /// What may wait before a line; the frame on it does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueLimit {
     /// So many frames.
@@ -230,6 +236,7 @@ pub enum QueueLimit {
 
 /// The parameters of RFC 8289.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Codel {
     /// The delay that a queue may keep (ns).

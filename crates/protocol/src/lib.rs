@@ -1,6 +1,7 @@
 //! Messages between the iolab controller and its agents, and the lines that carry them.
 //!
-//! The page `contract/agent-v1.md` is the definition; this crate is its Rust form. No I/O and no clock.
+//! These types are the definition; `contract/agent-v1.md` says what they mean, and what the controller has of them is generated
+//! from their schema (feature `schema`). No I/O and no clock.
 
 pub mod calls;
 pub mod capture;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The samplers by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Sampler {
     /// Time per CPU by class.
@@ -55,24 +56,36 @@ impl Sampler {
 
 /// The time of one CPU by class since boot (ns); the kernel counts in ticks of 10 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // the names are the kernel's, see proc_stat(5)
 pub struct CpuTimes {
+    /// Number of the CPU.
     pub cpu: u32,
+    /// User mode.
     pub user_ns: u64,
+    /// User mode, niced.
     pub nice_ns: u64,
+    /// Kernel.
     pub system_ns: u64,
+    /// Idle.
     pub idle_ns: u64,
+    /// Idle with I/O outstanding.
     pub iowait_ns: u64,
+    /// Interrupts.
     pub irq_ns: u64,
+    /// Soft interrupts.
     pub softirq_ns: u64,
+    /// Taken by the hypervisor.
     pub steal_ns: u64,
+    /// Running guests; also counted in user mode.
     pub guest_ns: u64,
+    /// Running niced guests; also counted in niced user mode.
     pub guest_nice_ns: u64,
 }
 
 /// One thread of a supervised process or of its descendants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThreadTimes {
     /// The supervised process it belongs to or works for, as the controller named it; `null` for the kernel's own threads.
@@ -107,6 +120,7 @@ pub struct ThreadTimes {
 
 /// How often one kind of soft interrupt ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SoftirqCounts {
     /// The kernel's name of the kind.
@@ -117,6 +131,7 @@ pub struct SoftirqCounts {
 
 /// The receive path of one CPU; the kernel's counters are 32 bits wide and wrap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SoftnetCounts {
     /// The CPU.
@@ -133,17 +148,26 @@ pub struct SoftnetCounts {
 
 /// The counters of one network interface since it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // the names are the kernel's, see ip-link(8)
-pub struct InterfaceCounts {
+pub struct InterfaceCounters {
+    /// Interface.
     pub name: String,
+    /// Received (bytes).
     pub rx_bytes: u64,
+    /// Received (packets).
     pub rx_packets: u64,
+    /// Receive errors.
     pub rx_errors: u64,
+    /// Dropped on reception.
     pub rx_dropped: u64,
+    /// Sent (bytes).
     pub tx_bytes: u64,
+    /// Sent (packets).
     pub tx_packets: u64,
+    /// Send errors.
     pub tx_errors: u64,
+    /// Dropped on sending.
     pub tx_dropped: u64,
     /// How often its carrier came or went; `null` where the kernel does not count it.
     #[serde(default)]
@@ -152,8 +176,9 @@ pub struct InterfaceCounts {
 
 /// The counters of one queueing discipline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct QdiscCounts {
+pub struct QdiscCounters {
     /// The interface it is on.
     pub interface: String,
     /// What it is, such as `htb`.
@@ -180,8 +205,9 @@ pub struct QdiscCounts {
 
 /// What one place dropped since it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct DropCounts {
+pub struct DropCounters {
     /// Where: `interface`, `driver` (an interface's own statistics), `protocol` or `reason` (of the whole kernel).
     pub place: String,
     /// Which one: an interface's or a protocol's name.
@@ -192,6 +218,7 @@ pub struct DropCounts {
 
 /// What is in effect at one place, as the kernel shows it now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingValues {
     /// Where: `stack` (of the namespace), `interface` or `processors`.
@@ -204,8 +231,9 @@ pub struct SettingValues {
 
 /// One established TCP connection, as `struct tcp_info` and its socket's memory tell; 0 is what the kernel does not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct SocketCounts {
+pub struct SocketCounters {
     /// Port of this end.
     pub local_port: u16,
     /// Port of the other end.
@@ -243,6 +271,7 @@ pub struct SocketCounts {
 
 /// What one sampler read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "sampler", rename_all = "lowercase")]
 #[allow(missing_docs)] // each holds a list of the struct named in its type
 pub enum Counters {
@@ -250,16 +279,17 @@ pub enum Counters {
     Threads { threads: Vec<ThreadTimes> },
     Softirq { kinds: Vec<SoftirqCounts> },
     Softnet { cpus: Vec<SoftnetCounts> },
-    Interfaces { interfaces: Vec<InterfaceCounts> },
-    Qdiscs { qdiscs: Vec<QdiscCounts> },
-    Drops { drops: Vec<DropCounts> },
-    Sockets { sockets: Vec<SocketCounts> },
+    Interfaces { interfaces: Vec<InterfaceCounters> },
+    Qdiscs { qdiscs: Vec<QdiscCounters> },
+    Drops { drops: Vec<DropCounters> },
+    Sockets { sockets: Vec<SocketCounters> },
     Settings { settings: Vec<SettingValues> },
     Processors { settings: Vec<SettingValues> },
 }
 
 /// What one sampler read, where, and within which time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observation {
     /// The namespace; `null` for the host's counters and the agent's own namespace.
     pub netns: Option<String>,

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 /// Where the other side of a relay is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Place {
     /// A unix stream socket to connect to.
@@ -21,6 +22,7 @@ pub enum Place {
 
 /// Of `relay.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RelayOpen {
     /// The controller's name for the relay.
@@ -34,6 +36,7 @@ pub struct RelayOpen {
 
 /// The result of `relay.open`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RelayOpened {
     /// When it was asked for (ns).
@@ -44,6 +47,7 @@ pub struct RelayOpened {
 
 /// Of `relay.send`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RelaySend {
     /// The relay.
@@ -57,6 +61,7 @@ pub struct RelaySend {
 
 /// Of `relay.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RelayClose {
     /// The relay.
@@ -65,6 +70,7 @@ pub struct RelayClose {
 
 /// Of `relay.received`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Received {
     /// The relay.
@@ -75,6 +81,7 @@ pub struct Received {
 
 /// Of `relay.noise`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
     /// The relay.
@@ -87,6 +94,7 @@ pub struct Noise {
 
 /// Of `relay.ended`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Ended {
     /// The relay.
@@ -99,6 +107,8 @@ pub struct Ended {
 
 /// A JSON object as it was written, on one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, serde_json::Value>"))]
 pub struct Message(Box<RawValue>);
 
 impl Message {

@@ -9,11 +9,13 @@ use crate::undo::Undo;
 
 /// Nothing to tell but that it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Done {}
 
 /// Of `agent.ping`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Pong {
     /// The agent's clock (ns).
@@ -22,6 +24,7 @@ pub struct Pong {
 
 /// How a program ended: one of the two is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ending {
     /// Its exit status, when it exited.
     pub exit_status: Option<i32>,
@@ -40,6 +43,7 @@ impl Display for Ending {
 
 /// What a program wrote: the first bytes, and how many more there were.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Output {
     /// Standard output.
     pub stdout: String,
@@ -53,6 +57,7 @@ pub struct Output {
 
 /// Of `command.run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommandEnded {
     /// How it ended.
     #[serde(flatten)]
@@ -70,6 +75,7 @@ pub struct CommandEnded {
 
 /// The walls around a confined program that not every kernel and user namespace has, as the kernel granted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Walls {
     /// The user that it became; none where a user namespace has no other.
@@ -82,6 +88,7 @@ pub struct Walls {
 
 /// Of `process.start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessStarted {
     /// The process, also its group.
@@ -97,6 +104,7 @@ pub struct ProcessStarted {
 
 /// Of `process.wait` and `process.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessEnded {
     /// How it ended.
     #[serde(flatten)]
@@ -116,6 +124,7 @@ pub struct ProcessEnded {
 
 /// Of `folder.create`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FolderMade {
     /// Where it is.
@@ -124,6 +133,7 @@ pub struct FolderMade {
 
 /// Of `setting.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingValue {
     /// The value without its newline.
@@ -132,6 +142,7 @@ pub struct SettingValue {
 
 /// Of `setting.write`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingOriginal {
     /// The value before the first write.
@@ -140,6 +151,7 @@ pub struct SettingOriginal {
 
 /// A sampler that could not read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SamplerFailure {
     /// Which one.
@@ -152,6 +164,7 @@ pub struct SamplerFailure {
 
 /// Of `sample.read`: one observation for each sampler and namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reading {
     /// What was read, in the order asked for.
@@ -163,16 +176,20 @@ pub struct Reading {
 
 /// Of `sample.stop`. A reading is a [`Reading`], or its text where nobody looks into it any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(bound = "", rename = "Series"))]
 #[serde(deny_unknown_fields)]
 pub struct Series<R> {
     /// How many of the oldest readings were given up.
     pub dropped: u64,
     /// The readings, oldest first.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Reading>"))]
     pub readings: Vec<R>,
 }
 
 /// One change in a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalEntry {
     /// Its place in the journal.
@@ -185,6 +202,7 @@ pub struct JournalEntry {
 
 /// Of `journal.list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalEntries {
     /// What is not undone, in the order of doing.
@@ -193,6 +211,7 @@ pub struct JournalEntries {
 
 /// A change that could not be taken back; it stays in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndoFailure {
     /// The change.
     #[serde(flatten)]
@@ -203,6 +222,7 @@ pub struct UndoFailure {
 
 /// Of `journal.undo` and `agent.exit`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UndoReport {
     /// How many changes were taken back.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One way to take back one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Undo {
     /// Run a program.

@@ -6,6 +6,7 @@ use crate::histogram::Histogram;
 
 /// On which side of the stack an interface is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchHook {
     /// Where frames come in.
@@ -16,6 +17,7 @@ pub enum WatchHook {
 
 /// How a frame is seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchBy {
     /// By a program in the kernel, or else by `AF_PACKET`.
@@ -29,6 +31,7 @@ pub enum WatchBy {
 
 /// Where frames are seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchPoint {
     /// The namespace of the interface.
@@ -42,6 +45,7 @@ pub struct WatchPoint {
 
 /// Of `watch.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchStart {
     /// The controller's name for it.
@@ -73,6 +77,7 @@ pub struct WatchStart {
 
 /// Result of `watch.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchStarted {
     /// By what each point is seen: `tcx`, `clsact` or `af_packet`.
@@ -85,6 +90,7 @@ pub struct WatchStarted {
 
 /// Of `watch.stop` and `watch.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchName {
     /// The watch.
@@ -93,6 +99,7 @@ pub struct WatchName {
 
 /// What the windows show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchView {
     /// Frames as they come.
@@ -103,6 +110,7 @@ pub enum WatchView {
 
 /// The windows of one length.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchWindows {
     /// What they show.
@@ -131,6 +139,7 @@ pub struct WatchWindows {
 
 /// Trains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchTrains {
     /// By frames.
@@ -147,6 +156,7 @@ pub struct WatchTrains {
 
 /// The smallest token bucket at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchBucket {
     /// The rate (bit/s).
@@ -159,6 +169,7 @@ pub struct WatchBucket {
 
 /// What a buffer before the line would lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchLoss {
     /// Its depth (bytes).
@@ -171,6 +182,7 @@ pub struct WatchLoss {
 
 /// What a line would have seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchLine {
     /// How long it was busy (ns).
@@ -183,6 +195,7 @@ pub struct WatchLine {
 
 /// A flow; the addresses of the rest, and of frames that are no IP, are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchFlow {
     /// The sender's address.
@@ -203,6 +216,7 @@ pub struct WatchFlow {
 
 /// Interface counters around a watch, each read twice: frames that passed between the readings are in one of both only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchCounted {
     /// The least that passed by the interface's counters (bytes).
@@ -217,6 +231,7 @@ pub struct WatchCounted {
 
 /// What passed one point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchedPoint {
     /// By what it was seen.
@@ -253,6 +268,7 @@ pub struct WatchedPoint {
 
 /// A time in which a CPU was stolen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchStolen {
     /// After this (ns).
@@ -265,6 +281,7 @@ pub struct WatchStolen {
 
 /// Result of `watch.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Watched {
     /// In the order asked.
@@ -281,6 +298,7 @@ pub struct Watched {
 
 /// Of `watch.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchRead {
     /// The watch, stopped.
@@ -299,6 +317,7 @@ pub struct WatchRead {
 
 /// Result of `watch.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchPart {
     /// Entries `step << frame_bits | frames`, bytes; each number in groups of seven bits, the lowest first, all in base 64.

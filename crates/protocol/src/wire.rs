@@ -6,6 +6,7 @@ use crate::impairment::Impairment;
 
 /// An end of a wire: the tap that is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireEnd {
     /// Its namespace.
@@ -17,6 +18,7 @@ pub struct WireEnd {
 
 /// Of `wire.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStart {
     /// The controller's name for it.
@@ -42,6 +44,7 @@ pub struct WireStart {
 
 /// Result of `wire.start`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStarted {
     /// Whether super-frames of UDP are carried whole too.
@@ -57,6 +60,7 @@ pub struct WireStarted {
 
 /// What carries the frames of a wire, and what it has not that it was to have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireCarried {
     /// What frames come from and go to, in words.
@@ -77,6 +81,7 @@ pub struct WireCarried {
 
 /// What a wire does to frames of one way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireWay {
     /// The stages; none lets frames through.
@@ -89,6 +94,7 @@ pub struct WireWay {
 
 /// Of `wire.change`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireChange {
     /// The wire.
@@ -99,6 +105,7 @@ pub struct WireChange {
 
 /// Of `wire.restart_draws`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireRestartDraws {
     /// The wire.
@@ -109,6 +116,7 @@ pub struct WireRestartDraws {
 
 /// Of `wire.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireName {
     /// The wire.
@@ -117,6 +125,7 @@ pub struct WireName {
 
 /// Of `wire.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireRead {
     /// The wire.
@@ -128,6 +137,7 @@ pub struct WireRead {
 
 /// What the thread of a wire was doing when it was kept from its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StallKind {
     /// It waited awake: nothing but a few steps of its own lay between two readings of the clock.
@@ -140,6 +150,7 @@ pub enum StallKind {
 
 /// A time in which the thread of a wire was kept from its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStall {
     /// What it was doing.
@@ -152,6 +163,7 @@ pub struct WireStall {
 
 /// How the thread of a wire spent its time on one thing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireTime {
     /// All of it (ns).
@@ -164,6 +176,7 @@ pub struct WireTime {
 
 /// When the thread of a wire that spaces frames was kept from its CPU, by evidence other than late frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStalls {
     /// Waiting awake.
@@ -181,6 +194,7 @@ pub struct WireStalls {
 ///
 /// `arrived + copied = left + refused + no_room + lost at the stages + held`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WayCounts {
     /// Frames that came in.
@@ -233,6 +247,7 @@ pub struct WayCounts {
 
 /// Frames that a stage lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StageLoss {
     /// Its kind.
@@ -243,6 +258,7 @@ pub struct StageLoss {
 
 /// Result of `wire.read` and `wire.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireCounts {
     /// From the first end to the second, and back.

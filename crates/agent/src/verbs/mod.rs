@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use iolab_protocol::{Refusal, Request};
+#[cfg(not(test))]
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
@@ -29,6 +30,14 @@ pub struct Verb {
     #[cfg(test)]
     messages: tests::Messages,
 }
+
+/// What parameters and results are: read and written; tests also see their schema.
+#[cfg(not(test))]
+pub trait Message: DeserializeOwned + Serialize {}
+#[cfg(not(test))]
+impl<M: DeserializeOwned + Serialize> Message for M {}
+#[cfg(test)]
+pub use tests::Message;
 
 /// The answer that a request waits for.
 pub struct Reply<R> {
@@ -55,8 +64,8 @@ pub fn verb<P, R>(
     work: impl Fn(&Arc<Host>, P) -> Answer<R> + Copy + Send + Sync + 'static,
 ) -> Verb
 where
-    P: DeserializeOwned + Serialize + Send + 'static,
-    R: DeserializeOwned + Serialize + 'static,
+    P: Message + Send + 'static,
+    R: Message + 'static,
 {
     replying(name, move |host, params, reply: Reply<R>| reply.give(host, work(host, params)))
 }
@@ -67,8 +76,8 @@ pub fn replying<P, R>(
     work: impl Fn(&Arc<Host>, P, Reply<R>) + Copy + Send + Sync + 'static,
 ) -> Verb
 where
-    P: DeserializeOwned + Serialize + Send + 'static,
-    R: DeserializeOwned + Serialize + 'static,
+    P: Message + Send + 'static,
+    R: Message + 'static,
 {
     let read = move |request: &Request<'_>| {
         let (params, id) = (request.read::<P>()?, request.id);

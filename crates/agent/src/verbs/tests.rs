@@ -1,34 +1,43 @@
-//! Every method has an example on the contract's page, each example reads and writes as the same JSON, and no parameters make
+//! The committed schema of all messages is the current one. Every method has an example on the contract's page, each example reads and writes as the same JSON, and no parameters make
 //! a reader panic.
 //!
+//! `IOLAB_RECORD=1 cargo test -p iolab-agent schema` writes the schema (`make protocol` does so, and what is generated from it).
 //! `IOLAB_CASES=1000000 cargo test --release -p iolab-agent verbs` runs a million cases of each property.
 
 use std::collections::{BTreeSet, HashMap};
 
-use iolab_protocol::{parse_request, Refusal, Request};
+use iolab_protocol::relay::{Ended, Noise, Received};
+use iolab_protocol::{parse_request, ErrorObject, Hello, Refusal, Request, PROTOCOL_VERSION};
 use proptest::prelude::*;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{json, Map, Value};
 
 use super::Verb;
 use crate::methods::all;
+
+/// What parameters and results are.
+pub trait Message: DeserializeOwned + Serialize + JsonSchema {}
+impl<M: DeserializeOwned + Serialize + JsonSchema> Message for M {}
 
 /// The types of a method's parameters and result, to be read and written again.
 pub struct Messages {
     params: fn(&Request<'_>) -> Result<String, Refusal>,
     result: fn(&str) -> Value,
+    schema: fn(&mut SchemaGenerator) -> [Schema; 2],
 }
 
 impl Messages {
     /// Of a method with these types.
-    pub fn of<P: DeserializeOwned + Serialize, R: DeserializeOwned + Serialize>() -> Self {
+    pub fn of<P: Message, R: Message>() -> Self {
         Self {
             params: |request| Ok(serde_json::to_string(&request.read::<P>()?).unwrap()),
             result: |text| {
                 let typed: R = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"));
                 serde_json::to_value(typed).unwrap()
             },
+            schema: |generator| [generator.subschema_for::<P>(), generator.subschema_for::<R>()],
         }
     }
 }
@@ -42,6 +51,41 @@ fn examples() -> Vec<String> {
 
 fn find<'a>(verbs: &'a [Verb], name: &str) -> &'a Verb {
     verbs.iter().find(|verb| verb.name == name).unwrap_or_else(|| panic!("no method {name}"))
+}
+
+/// Every message as a JSON schema, in the order of the methods.
+fn schema() -> Value {
+    let mut generator = SchemaGenerator::default();
+    let mut methods = Map::new();
+    for verb in all() {
+        let [params, result] = (verb.messages.schema)(&mut generator);
+        methods.insert(verb.name.to_owned(), json!({ "params": params, "result": result }));
+    }
+    let notifications = json!({
+        "hello": generator.subschema_for::<Hello>(),
+        "relay.received": generator.subschema_for::<Received>(),
+        "relay.noise": generator.subschema_for::<Noise>(),
+        "relay.ended": generator.subschema_for::<Ended>(),
+    });
+    json!({
+        "version": PROTOCOL_VERSION,
+        "methods": methods,
+        "notifications": notifications,
+        "error": generator.subschema_for::<ErrorObject>(),
+        "$defs": generator.take_definitions(true),
+    })
+}
+
+/// What is generated for the controller comes from the schema in the tree.
+#[test]
+fn the_committed_schema_is_the_current_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contract/agent-v1.schema.json");
+    let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    if std::env::var_os("IOLAB_RECORD").is_some() {
+        std::fs::write(path, &current).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == current, "{path} is not current: run make protocol");
 }
 
 /// The requests of the page and the answers to them are of the types that the methods are registered with.

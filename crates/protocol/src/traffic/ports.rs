@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which way frames take between the agent and an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PathChoice {
     /// The fastest that works, with the reasons against the others.
@@ -19,6 +20,7 @@ pub enum PathChoice {
 
 /// Which halves of a port are opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Halves {
     /// It sends and receives.
@@ -32,6 +34,7 @@ pub enum Halves {
 
 /// One port of `traffic.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PortParams {
     /// The controller's name for it, unique in its set.
@@ -74,6 +77,7 @@ pub struct PortParams {
 
 /// Of `traffic.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficOpen {
     /// The controller's name for the set of ports.
@@ -84,6 +88,7 @@ pub struct TrafficOpen {
 
 /// The way frames take through one half of a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PathUsed {
     /// Mechanism and mode in words, such as `AF_XDP native copy`.
@@ -94,6 +99,7 @@ pub struct PathUsed {
 
 /// One port that is open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PortOpened {
     /// Its name.
@@ -121,6 +127,7 @@ fn one() -> u32 {
 
 /// Result of `traffic.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficOpened {
     /// The ports in the order asked for.
@@ -133,6 +140,7 @@ pub struct TrafficOpened {
 
 /// Of `traffic.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficClose {
     /// The set of ports.

@@ -7,6 +7,7 @@ use crate::histogram::Histogram;
 
 /// Why frames were late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StallCause {
     /// The thread did not run, or was busy elsewhere.
@@ -17,6 +18,7 @@ pub enum StallCause {
 
 /// One time during which a thread did not do its work in time, joined with what the kernel says of that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
     /// Its begin.
@@ -52,6 +54,7 @@ const fn is_none(frames: &u64) -> bool {
 
 /// What a thread used in a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThreadUse {
     /// The CPU it was kept on; absent when on any.
@@ -68,6 +71,7 @@ pub struct ThreadUse {
 
 /// What one sender did. `intended = offered + unsent`, `unsent = refused + invalid + dropped_by_us`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SenderReport {
     /// Its port.
@@ -128,6 +132,7 @@ pub struct SenderReport {
 
 /// One flow's balance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowReport {
     /// The flow's number.
@@ -150,6 +155,7 @@ pub struct FlowReport {
 
 /// The flows of a receiver in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowSummary {
     /// How many flows there are.
@@ -162,6 +168,7 @@ pub struct FlowSummary {
 
 /// The kernel's and the port's counters of a receiving socket in this trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SocketCounts {
     /// Frames given to the agent.
@@ -182,6 +189,7 @@ pub struct SocketCounts {
 
 /// What one receiver saw. `offered + surplus = received + lost`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReceiverReport {
     /// Its port.
@@ -260,6 +268,7 @@ pub struct ReceiverReport {
 
 /// Threads of the trial that were kept on one CPU together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SharedCpu {
     /// The CPU.
@@ -270,6 +279,7 @@ pub struct SharedCpu {
 
 /// Result of `traffic.run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRan {
     /// Before the first thread was started (ns).

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Vlan {
     /// The VLAN, 0 to 4094.
@@ -20,6 +21,7 @@ pub struct Vlan {
 
 /// A range of values: flow `f` has `first + step * (f / every mod count)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Range<A> {
     /// The value of flow 0.
@@ -37,6 +39,7 @@ pub struct Range<A> {
 
 /// The flows of a sender; addresses of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
     /// How many, 1 to 1048576.
@@ -54,6 +57,7 @@ pub struct Flows {
 
 /// What carries the payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// UDP.
@@ -67,6 +71,7 @@ pub enum Transport {
 
 /// What stands around the packets of flows: its ends are of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Tunnel {
     /// An Ethernet frame in UDP (RFC 7348).
@@ -90,6 +95,7 @@ pub enum Tunnel {
 
 /// What payloads are filled with behind the stamp.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Payload {
     /// 0, 1, 2 ...
@@ -113,6 +119,7 @@ pub enum Payload {
 
 /// In which order sizes or flows come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
     /// One after the other.
@@ -127,6 +134,7 @@ pub enum Order {
 
 /// Frames that were recorded elsewhere, and given to the agent by `traffic.record`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Replayed {
     /// The name of the recording.
@@ -138,6 +146,7 @@ pub struct Replayed {
 
 /// A piece of a recording, of `traffic.record`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRecord {
     /// The set of ports that it will be sent through.
@@ -154,6 +163,7 @@ pub struct TrafficRecord {
 
 /// Result of `traffic.record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRecorded {
     /// Bytes of it that are there.
@@ -168,6 +178,7 @@ pub struct TrafficRecorded {
 
 /// What a sender's frames look like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameParams {
     /// Sizes with FCS (bytes) and their weights.
@@ -210,6 +221,7 @@ pub struct FrameParams {
 
 /// A rate: `frames` in every `per_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameRate {
     /// How many frames.
@@ -220,6 +232,7 @@ pub struct FrameRate {
 
 /// What happens to frames that were due while the sender could not send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StallRule {
     /// They are not sent.
@@ -234,6 +247,7 @@ pub enum StallRule {
 
 /// One sender of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SenderParams {
     /// The port it sends through.
@@ -266,6 +280,7 @@ pub struct SenderParams {
 
 /// A line that is always full: PAUSE frames (IEEE 802.3, annex 31B) fill the gaps, to the byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GapLine {
     /// Its rate, preamble and gaps included (bit/s).
@@ -274,6 +289,7 @@ pub struct GapLine {
 
 /// How a thread waits for frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
     /// `wait` where threads and system under test would not have a CPU each, else `busy`.
@@ -287,6 +303,7 @@ pub enum Waiting {
 
 /// How much of each received frame is checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Checking {
     /// Every byte.
@@ -298,6 +315,7 @@ pub enum Checking {
 
 /// One receiver of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReceiverParams {
     /// The port it receives from.
@@ -314,6 +332,7 @@ pub struct ReceiverParams {
 
 /// The drained barrier at the end of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DrainParams {
     /// Nothing must have arrived for so long.
@@ -332,6 +351,7 @@ impl Default for DrainParams {
 
 /// Of `traffic.run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRun {
     /// The set of ports.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use iolab_protocol::observations::DropCounts;
+use iolab_protocol::observations::DropCounters;
 
 use crate::{read_text, SampleError};
 
@@ -16,14 +16,14 @@ pub type DriverCounters = Vec<(String, u64)>;
 ///
 /// # Errors
 /// When a file cannot be read or understood.
-pub fn read(driver: impl Fn(&str) -> DriverCounters) -> Result<Vec<DropCounts>, SampleError> {
+pub fn read(driver: impl Fn(&str) -> DriverCounters) -> Result<Vec<DropCounters>, SampleError> {
     let mut drops = interfaces(&read_text("/proc/thread-self/net/dev")?)?;
     let names: Vec<String> = drops.iter().map(|place| place.name.clone()).collect();
     for name in names {
         let counters: BTreeMap<_, _> =
             driver(&name).into_iter().filter(|(name, _)| tells_of_drops(name)).collect();
         if !counters.is_empty() {
-            drops.push(DropCounts { place: "driver".to_owned(), name, counters });
+            drops.push(DropCounters { place: "driver".to_owned(), name, counters });
         }
     }
     drops.extend(protocols(&read_text("/proc/thread-self/net/snmp")?)?);
@@ -37,11 +37,11 @@ pub fn read(driver: impl Fn(&str) -> DriverCounters) -> Result<Vec<DropCounts>, 
 ///
 /// # Errors
 /// When a line is not a name and its counters.
-pub fn interfaces(text: &str) -> Result<Vec<DropCounts>, SampleError> {
+pub fn interfaces(text: &str) -> Result<Vec<DropCounters>, SampleError> {
     text.lines().skip(2).map(interface).collect()
 }
 
-fn interface(line: &str) -> Result<DropCounts, SampleError> {
+fn interface(line: &str) -> Result<DropCounters, SampleError> {
     let wrong = || SampleError::format("/proc/net/dev", "a name and sixteen counters", line);
     let (name, counters) = line.rsplit_once(':').ok_or_else(wrong)?;
     let values = counters.split_ascii_whitespace().map(|word| word.parse().map_err(|_| wrong()));
@@ -60,14 +60,14 @@ fn interface(line: &str) -> Result<DropCounts, SampleError> {
         values.get(place).map(|&value| (name.to_owned(), value)).ok_or_else(wrong)
     };
     let counters = names.iter().map(counter).collect::<Result<_, _>>()?;
-    Ok(DropCounts { place: "interface".to_owned(), name: name.trim().to_owned(), counters })
+    Ok(DropCounters { place: "interface".to_owned(), name: name.trim().to_owned(), counters })
 }
 
 /// The counters of `/proc/net/snmp` that tell of drops: a line of names and a line of values for each protocol.
 ///
 /// # Errors
 /// When a line of values does not fit its names.
-pub fn protocols(text: &str) -> Result<Vec<DropCounts>, SampleError> {
+pub fn protocols(text: &str) -> Result<Vec<DropCounters>, SampleError> {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).map(|pair| {
         let wrong = || SampleError::format("/proc/net/snmp", "a line of names and one of values", pair[1]);
@@ -77,7 +77,7 @@ pub fn protocols(text: &str) -> Result<Vec<DropCounts>, SampleError> {
         let counters = named.filter(|(name, _)| tells_of_drops(name));
         let counters = counters.map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
         let counters = counters.collect::<Option<BTreeMap<_, _>>>().ok_or_else(wrong)?;
-        Ok(DropCounts { place: "protocol".to_owned(), name: name.to_owned(), counters })
+        Ok(DropCounters { place: "protocol".to_owned(), name: name.to_owned(), counters })
     });
     let mut places = pairs.collect::<Result<Vec<_>, _>>()?;
     places.retain(|place| !place.counters.is_empty());
@@ -85,7 +85,7 @@ pub fn protocols(text: &str) -> Result<Vec<DropCounts>, SampleError> {
 }
 
 /// The counters of `/proc/net/snmp6` that tell of drops: one name (with its protocol in front) and value on each line.
-pub fn protocols6(text: &str) -> Vec<DropCounts> {
+pub fn protocols6(text: &str) -> Vec<DropCounters> {
     let prefixes = ["Icmp6", "Ip6", "UdpLite6", "Udp6"];
     let mut places: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
     for line in text.lines() {
@@ -97,7 +97,7 @@ pub fn protocols6(text: &str) -> Vec<DropCounts> {
             places.entry(protocol).or_default().insert(name.to_owned(), value);
         }
     }
-    let place = |(name, counters): (&str, _)| DropCounts {
+    let place = |(name, counters): (&str, _)| DropCounters {
         place: "protocol".to_owned(),
         name: name.to_owned(),
         counters,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use iolab_protocol::observations::DropCounts;
+use iolab_protocol::observations::DropCounters;
 use iolab_sys::bpf::DropReasons;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -35,7 +35,7 @@ pub fn available() -> bool {
 }
 
 /// What the whole kernel dropped since counting began, by reason; none where that is not allowed.
-pub fn read() -> Option<DropCounts> {
+pub fn read() -> Option<DropCounters> {
     let Counting { reasons, names } = counting()?;
     let name = |number: u32| match names.get(&number) {
         Some(name) => name.clone(),
@@ -43,7 +43,7 @@ pub fn read() -> Option<DropCounts> {
         None => format!("REASON_{number}"),
     };
     let counters = reasons.counts().ok()?.into_iter().map(|(number, count)| (name(number), count)).collect();
-    Some(DropCounts { place: "reason".to_owned(), name: "kernel".to_owned(), counters })
+    Some(DropCounters { place: "reason".to_owned(), name: "kernel".to_owned(), counters })
 }
 
 fn names() -> Names {
@@ -139,7 +139,7 @@ mod tests {
         let Some(before) = read() else { return };
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", nobody).unwrap();
-        let count = |read: &DropCounts| read.counters.get("NO_SOCKET").copied().unwrap_or_default();
+        let count = |read: &DropCounters| read.counters.get("NO_SOCKET").copied().unwrap_or_default();
         assert!(names().is_empty() || count(&read().unwrap()) > count(&before));
     }
 }

@@ -1,6 +1,6 @@
 //! Counters of the network interfaces of a namespace, from `/proc/net/dev`; what that does not show is of rtnetlink.
 
-use iolab_protocol::observations::InterfaceCounts;
+use iolab_protocol::observations::InterfaceCounters;
 
 use crate::kernel_file::KernelFile;
 use crate::links::Link;
@@ -15,13 +15,13 @@ pub fn file() -> KernelFile {
 ///
 /// # Errors
 /// When the file cannot be read or understood.
-pub fn read(file: &mut KernelFile, links: &[Link]) -> Result<Vec<InterfaceCounts>, SampleError> {
+pub fn read(file: &mut KernelFile, links: &[Link]) -> Result<Vec<InterfaceCounters>, SampleError> {
     let mut interfaces = parse(&file.read()?)?;
     join(&mut interfaces, links);
     Ok(interfaces)
 }
 
-fn join(interfaces: &mut [InterfaceCounts], links: &[Link]) {
+fn join(interfaces: &mut [InterfaceCounters], links: &[Link]) {
     for interface in interfaces {
         let own = links.iter().find(|link| link.name == interface.name);
         interface.carrier_changes = own.and_then(|link| link.carrier_changes);
@@ -32,11 +32,11 @@ fn join(interfaces: &mut [InterfaceCounts], links: &[Link]) {
 ///
 /// # Errors
 /// When a line is not a name and its counters.
-pub fn parse(text: &str) -> Result<Vec<InterfaceCounts>, SampleError> {
+pub fn parse(text: &str) -> Result<Vec<InterfaceCounters>, SampleError> {
     text.lines().skip(HEADER_LINES).map(parse_line).collect()
 }
 
-fn parse_line(line: &str) -> Result<InterfaceCounts, SampleError> {
+fn parse_line(line: &str) -> Result<InterfaceCounters, SampleError> {
     let wrong = || SampleError::format("/proc/net/dev", "a name and sixteen counters", line);
     let (name, counters) = line.rsplit_once(':').ok_or_else(wrong)?;
     let counters = counters.split_ascii_whitespace().map(|word| word.parse().map_err(|_| wrong()));
@@ -46,7 +46,7 @@ fn parse_line(line: &str) -> Result<InterfaceCounts, SampleError> {
     else {
         return Err(wrong());
     };
-    Ok(InterfaceCounts {
+    Ok(InterfaceCounters {
         name: name.trim().to_owned(),
         rx_bytes,
         rx_packets,
@@ -77,7 +77,7 @@ eth0.10: 1000 10 1 2 3 4 5 6 2000 20 7 8 9 10 11 12
     fn each_interface_has_its_counters() {
         let interfaces = parse(RECORDED).unwrap();
         assert_eq!(interfaces[0].name, "lo");
-        let vlan = InterfaceCounts {
+        let vlan = InterfaceCounters {
             name: "eth0.10".to_owned(),
             rx_bytes: 1000,
             rx_packets: 10,

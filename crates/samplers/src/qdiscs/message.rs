@@ -1,6 +1,6 @@
 //! The bytes of rtnetlink's qdisc dump: the counters in its answers. No I/O.
 
-use iolab_protocol::observations::QdiscCounts;
+use iolab_protocol::observations::QdiscCounters;
 
 use crate::links::Link;
 use crate::netlink::{for_each_attribute, u32_at, u64_at, wrong};
@@ -10,14 +10,14 @@ use crate::SampleError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qdisc {
     interface_index: u32,
-    counts: QdiscCounts,
+    counts: QdiscCounters,
 }
 
 impl Qdisc {
     /// With the interface's name; `None` when it has gone meanwhile.
-    pub fn named(self, links: &[Link]) -> Option<QdiscCounts> {
+    pub fn named(self, links: &[Link]) -> Option<QdiscCounters> {
         let interface = links.iter().find(|link| link.index == self.interface_index)?.name.clone();
-        Some(QdiscCounts { interface, ..self.counts })
+        Some(QdiscCounters { interface, ..self.counts })
     }
 }
 
@@ -27,7 +27,7 @@ impl Qdisc {
 /// When it cannot be understood.
 pub fn parse(body: &[u8]) -> Result<Qdisc, SampleError> {
     let attributes = body.get(TCMSG_BYTES..).ok_or_else(|| wrong("a tcmsg", body))?;
-    let mut counts = QdiscCounts {
+    let mut counts = QdiscCounters {
         interface: String::new(),
         kind: String::new(),
         handle: handle(u32_at(body, 8)?),
@@ -51,7 +51,7 @@ pub fn parse(body: &[u8]) -> Result<Qdisc, SampleError> {
     Ok(Qdisc { interface_index: u32_at(body, 4)?, counts })
 }
 
-fn parse_statistics(attributes: &[u8], counts: &mut QdiscCounts) -> Result<(), SampleError> {
+fn parse_statistics(attributes: &[u8], counts: &mut QdiscCounters) -> Result<(), SampleError> {
     let mut packets_64 = None;
     for_each_attribute(attributes, |kind, value| {
         match kind {

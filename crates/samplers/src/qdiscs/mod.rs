@@ -2,7 +2,7 @@
 
 pub(crate) mod message;
 
-use iolab_protocol::observations::QdiscCounts;
+use iolab_protocol::observations::QdiscCounters;
 
 use crate::links::Link;
 use crate::netlink::{Channel, Dump};
@@ -12,7 +12,7 @@ use crate::SampleError;
 ///
 /// # Errors
 /// When the kernel refuses or its answer cannot be understood.
-pub fn read(route: &mut Channel, links: &[Link]) -> Result<Vec<QdiscCounts>, SampleError> {
+pub fn read(route: &mut Channel, links: &[Link]) -> Result<Vec<QdiscCounters>, SampleError> {
     let mut qdiscs = Vec::new();
     let dump = Dump {
         doing: "asking the kernel for its qdiscs",

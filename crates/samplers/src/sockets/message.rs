@@ -1,6 +1,6 @@
 //! The bytes of a `sock_diag` dump: one request, and the connections in its answers. No I/O.
 
-use iolab_protocol::observations::SocketCounts;
+use iolab_protocol::observations::SocketCounters;
 
 use crate::netlink::{array_at, for_each_attribute, u32_at, u64_at, wrong};
 use crate::SampleError;
@@ -21,7 +21,7 @@ pub fn request(family: u8) -> Vec<u8> {
 ///
 /// # Errors
 /// When it cannot be understood.
-pub fn parse(body: &[u8]) -> Result<Option<SocketCounts>, SampleError> {
+pub fn parse(body: &[u8]) -> Result<Option<SocketCounters>, SampleError> {
     let attributes = body.get(INET_DIAG_MSG_BYTES..).ok_or_else(|| wrong("an inet_diag_msg", body))?;
     let (mut info, mut memory, mut congestion) = (None, None, String::new());
     for_each_attribute(attributes, |kind, value| {
@@ -40,7 +40,7 @@ pub fn parse(body: &[u8]) -> Result<Option<SocketCounts>, SampleError> {
     let part = |at: usize| u64_at(&info, at).unwrap_or_default();
     let memory = memory.unwrap_or_default();
     let limit = |at: usize| u64::from(u32_at(&memory, at).unwrap_or_default());
-    Ok(Some(SocketCounts {
+    Ok(Some(SocketCounters {
         local_port: u16::from_be_bytes(array_at(body, 4)?),
         remote_port: u16::from_be_bytes(array_at(body, 6)?),
         congestion,

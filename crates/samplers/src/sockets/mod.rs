@@ -2,7 +2,7 @@
 
 pub(crate) mod message;
 
-use iolab_protocol::observations::SocketCounts;
+use iolab_protocol::observations::SocketCounters;
 use nix::errno::Errno;
 
 use crate::netlink::{Channel, Dump};
@@ -12,7 +12,7 @@ use crate::SampleError;
 ///
 /// # Errors
 /// When the kernel refuses or its answer cannot be understood.
-pub fn read(diag: &mut Channel) -> Result<Vec<SocketCounts>, SampleError> {
+pub fn read(diag: &mut Channel) -> Result<Vec<SocketCounters>, SampleError> {
     let mut sockets = Vec::new();
     for family in message::FAMILIES {
         match dump(diag, family, &mut sockets) {
@@ -23,7 +23,7 @@ pub fn read(diag: &mut Channel) -> Result<Vec<SocketCounts>, SampleError> {
     Ok(sockets)
 }
 
-fn dump(diag: &mut Channel, family: u8, sockets: &mut Vec<SocketCounts>) -> Result<(), SampleError> {
+fn dump(diag: &mut Channel, family: u8, sockets: &mut Vec<SocketCounters>) -> Result<(), SampleError> {
     let dump = Dump {
         doing: "asking the kernel for its TCP connections",
         kind: message::SOCK_DIAG_BY_FAMILY,
