@@ -1,9 +1,7 @@
 """Text for people as data: a code and its parameters. The files of a language have the words, one for each stage."""
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from string import Formatter
 from typing import Protocol, runtime_checkable
 
@@ -91,5 +89,8 @@ def join(items: Sequence[str], spec: str, joined: Mapping[str, str]) -> str:
 @cache
 def templates(language: str, file: str) -> Mapping[str, str]:
     """Return the templates of one file of a language, by name; none where the language has no such file."""
+    import tomllib  # most commands show no phrase, and these are slow to load
+    from importlib.resources import files
+
     source = files(__package__).joinpath(language, f"{file}.toml")
     return tomllib.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
