@@ -33,13 +33,13 @@ def test_a_shell_completes_the_name_of_a_command_without_reading_an_option() -> 
 
 
 def test_listing_commands_loads_none_of_them() -> None:
-    """`--help` and a shell's completion read a table: no module of the language, of labs or of reports."""
+    """`--help` and a shell's completion read a table: no module of the experiment language, of labs or of reports."""
     script = "import sys, iolab.cli.main; print(*(name for name in sys.modules if name.startswith('iolab.')))"
     listed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert not [
         name
         for name in listed.split()
-        if not name.startswith(("iolab.cli", "iolab.errors", "iolab.printable"))
+        if not name.startswith(("iolab.cli", "iolab.errors", "iolab.locale", "iolab.printable"))
     ]
 
 

@@ -103,12 +103,12 @@ def test_a_change_far_below_a_root_is_found() -> None:
 @pytest.mark.parametrize(
     ("path", "old", "new"),
     [
-        (FIGURES, "sum(times) / len(times)", "sum(  times ) / len( times  # the mean\n )"),
-        (FIGURES, "times", "round_trips"),
+        (FIGURES, "sum(rtts) / len(rtts)", "sum(  rtts ) / len( rtts  # the mean\n )"),
+        (FIGURES, "rtts", "round_trips"),
         (FIGURES, "again", "resent"),
         (FIGURES, "Return Jain's fairness index", "Return the index"),
         (FIGURES, "def jain_index(rates: Sequence[float]) -> float:", "def jain_index(rates: list[float]):"),
-        (FIGURES, "from iolab.results.metric import Metric", "import math\nfrom iolab.results.metric import Metric"),
+        (FIGURES, "from iolab.results.metric import", "import math\nfrom iolab.results.metric import"),
         ("python/iolab/trial/streams/iperf3_report.py", "counts datagrams at one end only", "has datagrams of one end"),
         (HISTOGRAM, "//", "// see the RFC:"),
         (HISTOGRAM, "    ", "  "),

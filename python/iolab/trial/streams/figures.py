@@ -95,11 +95,11 @@ def _udp_metrics(flows: Sequence[FlowReport]) -> Iterator[Metric]:
 
 def _tcp_metrics(flows: Sequence[FlowReport]) -> Iterator[Metric]:
     again = [flow.retransmits for flow in flows if flow.retransmits is not None]
-    times = [flow.rtt_mean_ns for flow in flows if flow.rtt_mean_ns is not None]
+    rtts = [flow.rtt_mean_ns for flow in flows if flow.rtt_mean_ns is not None]
     if again:
         yield Metric.of("retransmits", float(sum(again)))
-    if times:
-        yield Metric.of("rtt_mean_ns", sum(times) / len(times))
+    if rtts:
+        yield Metric.of("rtt_mean_ns", sum(rtts) / len(rtts))
 
 
 def cpu_metrics(before: Reading, after: Reading, machine: str | None = None) -> tuple[Metric, ...]:
