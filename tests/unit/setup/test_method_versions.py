@@ -81,7 +81,7 @@ def test_every_raised_version_has_a_line_in_the_changelog() -> None:
 @pytest.mark.parametrize(
     ("path", "old", "new", "method"),
     [
-        (FIGURES, "sum(times) / len(times)", "max(times)", "stream-rtt"),
+        (FIGURES, "sum(rtts) / len(rtts)", "max(rtts)", "stream-rtt"),
         (FIGURES, "sum(rates) ** 2", "sum(rates)", "stream-fairness"),  # in a function that a root calls
         ("python/iolab/trial/streams/iperf3_report.py", "not row.omitted", "row.omitted", "stream-rtt"),
         ("python/iolab/trial/round_trips/figures.py", '"p50": 0.5', '"p50": 0.6', "ping-rtt"),  # a constant
@@ -138,7 +138,7 @@ def test_code_that_moved_is_the_same_code() -> None:
 
 def test_the_message_names_the_function_and_what_to_do() -> None:
     """Raise the version and write the line, or record that no figure can change."""
-    tree = changed(FIGURES, "sum(times) / len(times)", "max(times)")
+    tree = changed(FIGURES, "sum(rtts) / len(rtts)", "max(rtts)")
     (row,) = (row for row in METHODS if row.name == "stream-rtt")
     (one,) = changes([row], Code(ROOT, tree), BEFORE)
     for part in (
@@ -153,7 +153,7 @@ def test_the_message_names_the_function_and_what_to_do() -> None:
 
 def test_a_raised_version_is_to_be_recorded_and_then_all_is_well() -> None:
     """The record is of the version and the code together."""
-    tree = changed(FIGURES, "sum(times) / len(times)", "max(times)")
+    tree = changed(FIGURES, "sum(rtts) / len(rtts)", "max(rtts)")
     streams = (row for row in METHODS if "stream" in row.kinds)
     table = tuple(replace(row, version=9) if row.name == "stream-rtt" else row for row in streams)
     open_ones = {one.method.name: one.raised for one in changes(table, Code(ROOT, tree), BEFORE)}
