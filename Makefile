@@ -51,8 +51,9 @@ format: $(BIN)/.iolab-dev  ## format both languages
 	@$(BIN)/ruff format -q
 	@cargo fmt --all
 
-protocol: $(BIN)/.iolab-dev  ## write the schema of the messages of the agent
+protocol: $(BIN)/.iolab-dev  ## write the schema, module and tables of the messages of the agent
 	@IOLAB_RECORD=1 cargo test -q -p iolab-agent --bin iolab-agent the_committed_schema
+	@$(BIN)/python scripts/protocol.py
 
 stats: $(BIN)/.iolab-run  ## count the weight of the code base
 	@$(BIN)/python scripts/stats.py

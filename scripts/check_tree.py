@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import protocol
+
 MODULE_LINES = 400
 FUNCTION_LINES = 60
 PROSE_CHARACTERS = 120
@@ -33,7 +35,14 @@ def main() -> int:
         print("\n".join(broken))
         return 1
     of_files = [*check_sizes(files), *check_prose(files), *check_wording(files), *check_paths(files)]
-    complaints = [*of_files, *check_shared(files), *check_versions(), *check_imports(files), *check_circles()]
+    complaints = [
+        *of_files,
+        *check_shared(files),
+        *protocol.stale(),
+        *check_versions(),
+        *check_imports(files),
+        *check_circles(),
+    ]
     print("\n".join(complaints) or f"{len(files)} files checked")
     return 1 if complaints else 0
 
@@ -56,14 +65,14 @@ def check_syntax(files: list[Path]) -> Iterator[str]:
 
 
 def check_sizes(files: list[Path]) -> Iterator[str]:
-    """Complain of long modules and functions; tests are exempt."""
+    """Complain of long modules and functions; tests, and a generated module, are exempt."""
     for path in files:
         if path.suffix not in {".py", ".rs"} or "tests" in path.parts:
             continue
         text = path.read_text()
         code = text if path.suffix == ".py" else text.split("#[cfg(test)]")[0]
         lines = code.count("\n")
-        if lines > MODULE_LINES:
+        if lines > MODULE_LINES and path != protocol.MODULE:
             yield f"{path}: {lines} lines, at most {MODULE_LINES} are allowed: split it"
         measure = measure_python if path.suffix == ".py" else measure_rust
         for line, name, length in measure(code):

@@ -13,7 +13,7 @@ from benches.harness.programs import entered, output
 from benches.harness.ring import Seen
 
 from iolab.agent.client import Agent
-from iolab.agent.counters import WayCounts, WireCounts
+from iolab.agent.messages import WayCounts, WireCounts
 from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.placement import ways
 from iolab.trial.lab_access import Site

@@ -35,7 +35,8 @@ from benches.harness.programs import (
 from benches.harness.table import verdict
 
 from iolab.agent.client import Agent
-from iolab.agent.watch import WatchedPoint, close_watch, read_windows, start_watch, stop_watch
+from iolab.agent.messages import WatchedPoint
+from iolab.agent.watch import close_watch, read_windows, start_watch, stop_watch
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.instruments.windows import unpack
 

@@ -40,8 +40,9 @@ from benches.harness.wire_path import (
 )
 from benches.truth.wire_frames import frames
 
+from iolab.agent.answers import counted_since
 from iolab.agent.client import Agent
-from iolab.agent.counters import WayCounts
+from iolab.agent.messages import WayCounts
 from iolab.run.hosts.host_agent import open_agent
 from iolab.store.read import load_run
 
@@ -83,7 +84,8 @@ def tcp(agent: Agent) -> bool:
                 before = counted(agent)
                 found.append(stream())
                 missing += sum(
-                    unaccounted(after.since(old)) for old, after in zip(before, counted(agent), strict=True)
+                    unaccounted(counted_since(old, after))
+                    for old, after in zip(before, counted(agent), strict=True)
                 )
         gbps = statistics.median(found)
         each = ", ".join(f"{one:.1f}" for one in found)
@@ -178,7 +180,7 @@ def bursts(agent: Agent) -> bool:
             there, before = Ring(FAR, "eth0", int(fps * seconds * 1.1)), counted(agent)[0]
             with sender(agent, site, measure) as send:
                 offered = int(send(fps, seconds)["offered_frames"])
-            seen, way = there.stop(), counted(agent)[0].since(before)
+            seen, way = there.stop(), counted_since(before, counted(agent)[0])
             if way.arrived_frames != offered or unaccounted(way) or way.no_room_frames:
                 left_out += 1
                 continue

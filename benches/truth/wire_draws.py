@@ -23,9 +23,9 @@ from benches.harness.programs import ROOT, output
 from numpy.typing import NDArray
 from scipy import stats
 
+from iolab.agent.answers import counted_since
 from iolab.agent.client import Agent
-from iolab.agent.counters import WireCounts
-from iolab.agent.messages import Json
+from iolab.agent.messages import Json, WireCounts
 from iolab.analysis.intervals import interval_of_mean
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.instruments.wires import draw_seed
@@ -179,7 +179,7 @@ def block_of(agent: Agent, netns: str, link: str, block: int, frames: int) -> fl
     if not done.succeeded:
         raise RuntimeError(done.complaint)
     while (
-        way := agent.ask(WireCounts, "wire.read", {"id": link}).ways[0].since(before)
+        way := counted_since(before, agent.ask(WireCounts, "wire.read", {"id": link}).ways[0])
     ).arrived_frames < frames:
         pass
     return sum(stage.lost_frames for stage in way.stages) / way.arrived_frames

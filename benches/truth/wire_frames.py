@@ -11,6 +11,7 @@ from benches.harness.programs import examples, interface_count, output, within
 from benches.harness.table import verdict
 from benches.harness.wire_path import APART, DELAY, NEAR, counted, sender, thread_cpu_ns, unaccounted, wired
 
+from iolab.agent.answers import counted_since
 from iolab.agent.client import Agent
 
 LEAST_FPS = 0.9e6
@@ -38,7 +39,7 @@ def frames(agent: Agent) -> bool:
             for _ in range(3):
                 before, began_ns = counted(agent)[0], thread_cpu_ns()
                 frames_offered, seconds = offer()
-                used_ns, way = thread_cpu_ns() - began_ns, counted(agent)[0].since(before)
+                used_ns, way = thread_cpu_ns() - began_ns, counted_since(before, counted(agent)[0])
                 rates.append(way.left_frames / seconds)
                 unread = frames_offered - way.arrived_frames
                 missing += abs(unaccounted(way)) + (abs(unread - way.unread_frames) if path is None else 0)

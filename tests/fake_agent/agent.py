@@ -384,6 +384,7 @@ class FakeAgent:
             "rootless": False,
             "state_dir": STATE_DIR,
             "capabilities": groups,
+            "limits": [],
             "busy_pid": None,
             "predecessors": [],
         }

@@ -208,6 +208,7 @@ class FakeTraffic:
             **counts,
             "latency_ns": _histogram_of(self._latencies(one.forwarded_frames)),
             "reorder_density": [[0, one.forwarded_frames]] if one.forwarded_frames else [],
+            "flows": {"count": 0, "with_loss": 0, "worst": []},
             "socket": {"dropped_frames": 0, "ring_full_frames": 0, "no_buffer_frames": 0},
             "stalls": [],
             "thread": {"cpu": 1, "run_ns": 0, "wait_ns": 0},

@@ -6,19 +6,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from iolab.agent.answers import CommandResult, Reading, Refusal
 from iolab.agent.decoding import decode, read_message
-from iolab.agent.messages import (
-    PROTOCOL,
-    CommandResult,
-    Hello,
-    Json,
-    Pong,
-    ProcessEnded,
-    ProcessStarted,
-    Reading,
-    Refusal,
-    UndoReport,
-)
+from iolab.agent.messages import PROTOCOL, Hello, Json, Pong, ProcessEnded, ProcessStarted, UndoReport
 from iolab.agent.transport import Transport
 from iolab.errors import AgentError, Refused
 

@@ -15,6 +15,17 @@ Count = Annotated[int, Field(ge=0, strict=True)]
 """A whole number that is never below 0: of frames, bytes, nanoseconds."""
 
 
+def check_sums(histogram: Any) -> None:
+    """Refuse counts that do not add up: quantiles of them would be of nothing.
+
+    Raises:
+        ValueError: the buckets do not have as many values as were counted.
+    """
+    counted = histogram.above + sum(count for _, count in histogram.buckets)
+    if counted != histogram.count:
+        raise ValueError(f"{counted} values are in the buckets, and {histogram.count} were counted")
+
+
 def read_message(line: str) -> dict[str, Any]:
     """Return a message; an empty one for a line that holds none: its request ends at its deadline."""
     try:

@@ -10,8 +10,7 @@ from statistics import fmean, median, stdev
 
 from iolab.agent.client import Agent
 from iolab.agent.decoding import decode
-from iolab.agent.messages import Json
-from iolab.agent.traffic import Histogram
+from iolab.agent.messages import Histogram, Json
 from iolab.errors import LabError, TrialFailed
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.model.links import Link

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from iolab.agent.traffic import Histogram
+from iolab.agent.messages import Histogram
 from iolab.results.packets import Summary
 
 EXACT_BITS = 8

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from iolab.agent.messages import Reading
+from iolab.agent.answers import Reading
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.results.trial import STACK, Effect

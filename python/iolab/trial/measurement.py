@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iolab.agent.messages import Json, Reading
+from iolab.agent.answers import Reading
+from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
 from iolab.lab.kernels import HERE
 from iolab.messages.failures import Failure, OtherFailure

@@ -4,8 +4,8 @@ import pytest
 from tests.fake_agent.agent import FakeAgent
 
 from iolab.agent.client import Agent, Refused
-from iolab.agent.messages import Json
-from iolab.agent.traffic import Histogram, run_traffic
+from iolab.agent.messages import Histogram, Json
+from iolab.agent.traffic import run_traffic
 from iolab.clock import VirtualClock
 from iolab.trial.histograms import quantile
 

@@ -9,11 +9,11 @@ import pytest
 from tests.fake_agent.agent import FakeAgent
 from tests.unit.run.guests.fake_guests import Line
 
+from iolab.agent.answers import CommandResult, Reading
 from iolab.agent.client import ENDED, Agent, Pending
 from iolab.agent.decoding import BadAnswer, decode, read_message
-from iolab.agent.messages import CommandResult, Json, Reading, UndoReport
+from iolab.agent.messages import Histogram, Json, UndoReport
 from iolab.agent.relay import RelayedTransport, at_socket
-from iolab.agent.traffic import Histogram
 from iolab.errors import AgentError
 
 CASES = int(os.environ.get("IOLAB_CASES", "100000"))

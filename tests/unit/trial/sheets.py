@@ -1,9 +1,12 @@
 """Ports, ways and what was sent and received on them, for tests of balance sheets and verdicts."""
 
+from typing import Literal
+
 from tests.unit.lab.packets.measures import measure
 from tests.unit.trial.load_trials import lab
 
-from iolab.agent.traffic import (
+from iolab.agent.messages import (
+    FlowSummary,
     Histogram,
     ReceiverReport,
     SenderReport,
@@ -38,12 +41,12 @@ SENT = SenderReport(
 
 RECEIVED = ReceiverReport(
     port="tester.p1", of=0, drained=True, received_frames=1000, duplicate_frames=0, reordered_frames=0, late_frames=0,
-    corrupted_frames=0, latency_ns=NOTHING, stalls=(), thread=USE,
+    corrupted_frames=0, foreign_frames=0, latency_ns=NOTHING, flows=FlowSummary(0, 0, ()), stalls=(), thread=USE,
     socket=SocketCounts(dropped_frames=0, ring_full_frames=0, no_buffer_frames=0),
 )  # fmt: skip
 
 
-def stall(late_ns: int, cause: str = "not_asked") -> Stall:
+def stall(late_ns: int, cause: Literal["not_asked", "no_room"] = "not_asked") -> Stall:
     """Return a stall that shifted the schedule by its lateness."""
     return Stall(
         begin_ns=0, end_ns=late_ns, late_ns=late_ns, slipped_ns=late_ns, cause=cause, steal_ns=0, wait_ns=0

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.trial.zeros import zeros
 from tests.wording import in_words
 
-from iolab.agent.counters import QdiscCounters
-from iolab.agent.messages import Observation, Reading, SettingValues
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import QdiscCounters, SettingValues
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link
@@ -96,7 +97,7 @@ def test_machines_ports_and_processors_have_what_was_read() -> None:
         SettingValues("stack", "", stack),
         SettingValues("interface", "eth0", {"mtu": "1500", "offloads": "tso gso"}),
     )
-    queues = (QdiscCounters(interface="eth0", handle="0:", parent="root", drops=0, kind="fq_codel"),)
+    queues = (zeros(QdiscCounters, interface="eth0", handle="0:", parent="root", drops=0, kind="fq_codel"),)
     governed = (SettingValues("processors", "0,1", {"governor": "performance"}),)
     reading = Reading(
         (

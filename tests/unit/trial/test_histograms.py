@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolab.agent.traffic import (
-    Histogram,
-)
+from iolab.agent.messages import Histogram
 from iolab.trial.histograms import even_quantile, last_of, merged, quantile, summary
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())

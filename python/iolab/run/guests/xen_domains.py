@@ -6,9 +6,9 @@ The parent may be a guest of ours, another host or this computer: only who start
 import json
 import time
 
+from iolab.agent.answers import CommandResult
 from iolab.agent.client import Agent
 from iolab.agent.decoding import understood
-from iolab.agent.messages import CommandResult
 from iolab.errors import UnsupportedError
 from iolab.lab.commands import ANYWHERE
 from iolab.lab.guests.xen import LOAD, dom0_commands, domain_commands

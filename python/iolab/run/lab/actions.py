@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from iolab.agent.answers import CommandResult
 from iolab.agent.client import COMMAND_TIMEOUT_MS, Refused
 from iolab.agent.decoding import decode
-from iolab.agent.messages import CommandResult, Json, SettingWritten
+from iolab.agent.messages import Json, SettingOriginal
 from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.actions import (
     Action,
@@ -86,7 +87,7 @@ class ActionUnderWay:
         """Return the record with what was there before in its undo, which the agent has journalled and answers."""
         match self.action:
             case Write():
-                written = decode(SettingWritten, reply, "setting.write result", agent=self.resource.kernel)
+                written = decode(SettingOriginal, reply, "setting.write result", agent=self.resource.kernel)
                 found = Found(original=written.original)
             case SpreadInterrupts() | TuneProcessors():
                 found = Found(paths=tuple(reply), originals=reply)

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import Protocol
 
+from iolab.agent.answers import CommandResult
 from iolab.agent.client import COMMAND_TIMEOUT_MS, REPLY_SLACK_S, Refused
 from iolab.agent.decoding import decode
-from iolab.agent.messages import CommandResult, Json, SettingRead
+from iolab.agent.messages import Json, SettingValue
 from iolab.lab.actions import (
     Command,
     DeviceState,
@@ -102,7 +103,7 @@ def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
         case GuestState() | InterruptState() | ProcessorState():
             return None if reply is None else str(reply)
         case Setting():
-            return decode(SettingRead, reply, "setting.read result", agent=kernel).value
+            return decode(SettingValue, reply, "setting.read result", agent=kernel).value
         case DeviceState() | WireState():
             return json.dumps(reply)
         case Command():

@@ -7,9 +7,10 @@ fails for want of a thread: a trial says what runs where.
 
 from collections.abc import Iterable, Mapping
 
+from iolab.agent.answers import CommandResult
 from iolab.agent.client import Agent, Pending, Refused
 from iolab.agent.decoding import decode
-from iolab.agent.messages import CommandResult, SettingRead, SettingWritten
+from iolab.agent.messages import SettingOriginal, SettingValue
 from iolab.errors import LabError
 from iolab.lab.actions import Command, PinNapi, ProcessorState, SpreadInterrupts, TuneProcessors, TypedCommand
 from iolab.lab.commands import Found, commands_of, file_words, threads_path
@@ -144,7 +145,7 @@ class Writes:
 
     def result(self, deadline_s: float) -> dict[str, str]:
         """Wait for all; return what was in each file before."""
-        return {path: one.read(SettingWritten, deadline_s).original for path, one in self._pending.items()}
+        return {path: one.read(SettingOriginal, deadline_s).original for path, one in self._pending.items()}
 
 
 class Affinities:
@@ -155,7 +156,7 @@ class Affinities:
 
     def result(self, deadline_s: float) -> str:
         """Return the lists of CPUs that differ from each other; one, where all interrupts have the same."""
-        lists = [one.read(SettingRead, deadline_s).value for one in self._pending]
+        lists = [one.read(SettingValue, deadline_s).value for one in self._pending]
         return " ".join(dict.fromkeys(lists))
 
 
@@ -204,7 +205,9 @@ class States:
 
     def result(self, deadline_s: float) -> str:
         """Return the words that differ from each other; one, where all processors run in the same way."""
-        words = [_shown(path, one.read(SettingRead, deadline_s).value) for path, one in self._pending.items()]
+        words = [
+            _shown(path, one.read(SettingValue, deadline_s).value) for path, one in self._pending.items()
+        ]
         return " ".join(dict.fromkeys(words))
 
 

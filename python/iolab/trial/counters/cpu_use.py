@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
-from iolab.agent.traffic import ThreadUse, TrafficRan
+from iolab.agent.answers import Reading
+from iolab.agent.messages import CpuTimes, ThreadTimes, ThreadUse
+from iolab.agent.traffic import TrafficRan
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.results.verdict import GUEST, KERNEL, SENDERS, CpuUse, Thread

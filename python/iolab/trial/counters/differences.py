@@ -6,9 +6,8 @@ What the counts mean for frames is in balance.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from iolab.agent.counters import QdiscCounters, WayCounts, WireCounts
-from iolab.agent.messages import Reading
-from iolab.agent.traffic import DeviceCounts
+from iolab.agent.answers import Reading, counted_since
+from iolab.agent.messages import DeviceCounts, QdiscCounters, WayCounts, WireCounts
 from iolab.lab.kernels import HERE
 
 ROOT, CLSACT = "root", "ffff:fff1"
@@ -146,7 +145,7 @@ class Counted:
                 continue
             for index, way in enumerate((pair, pair[::-1])):
                 if way == (out, into):
-                    return link, after.ways[index].since(before.ways[index])
+                    return link, counted_since(before.ways[index], after.ways[index])
         return None
 
     def backlogs(self, kernel: str) -> dict[int, int]:

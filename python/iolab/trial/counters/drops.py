@@ -9,7 +9,7 @@ Single flows that lost all of their frames, while others passed, are a case of t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from iolab.agent.traffic import ReceiverReport
+from iolab.agent.messages import ReceiverReport
 from iolab.messages.caveats import Caveat, ReasonOfOthers
 from iolab.messages.drop_reasons import (
     ByChance,
@@ -280,7 +280,7 @@ def wire_drops(
 
 def dead_flows(receivers: Sequence[ReceiverReport]) -> DeadFlows | None:
     """Return the flows that lost everything; None: there are none, or no others."""
-    seen = [receiver.flows for receiver in receivers if receiver.flows is not None]
+    seen = [receiver.flows for receiver in receivers]
     dead = [one for flows in seen for one in flows.worst if one.sent_frames and not one.received_frames]
     count = sum(flows.count for flows in seen)
     if not dead or len(dead) >= count:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import log10
 from statistics import median
 
-from iolab.agent.messages import Observation
+from iolab.agent.answers import Observation
 from iolab.lab.kernels import HERE
 from iolab.trial.counters.differences import ROOT, Counted, Port
 from iolab.trial.measurement import Readings

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from iolab.agent.messages import CommandResult, FolderMade, Json, Walls
+from iolab.agent.answers import CommandResult
+from iolab.agent.messages import FolderMade, Json, Walls
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of

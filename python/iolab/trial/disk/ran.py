@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from iolab.agent.answers import CommandResult
 from iolab.agent.client import Agent
-from iolab.agent.messages import CommandResult, Json, Walls
+from iolab.agent.messages import Json, Walls
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.frozen import frozen

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
+from iolab.agent.answers import CommandResult
 from iolab.agent.client import Agent, AgentLost, Pending, Refused
-from iolab.agent.messages import CommandResult, Json, Pong, ProcessEnded, Walls
+from iolab.agent.messages import Json, Pong, ProcessEnded, Walls
 from iolab.errors import AgentError
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of

@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from iolab.agent.answers import CommandResult, Reading
 from iolab.agent.client import Agent, Pending
-from iolab.agent.messages import CommandResult, Json, Reading
+from iolab.agent.messages import Json
 from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from iolab.agent.answers import Observation, Reading
 from iolab.agent.client import Agent, Refused
-from iolab.agent.counters import InterfaceCounters, QdiscCounters
 from iolab.agent.decoding import decode
-from iolab.agent.messages import CpuTimes, Json, Observation, Reading, ThreadTimes
+from iolab.agent.messages import CpuTimes, InterfaceCounters, Json, QdiscCounters, ThreadTimes
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from iolab.agent.client import Agent, Refused
-from iolab.agent.messages import Json
-from iolab.agent.watch import WatchStarted, close_watch, read_windows, start_watch, stop_watch
+from iolab.agent.messages import Json, WatchStarted
+from iolab.agent.watch import close_watch, read_windows, start_watch, stop_watch
 from iolab.errors import AgentError, InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.instruments import Capture, Watch

@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from iolab.agent.watch import (
-    Packed,
+from iolab.agent.messages import (
     WatchCounted,
     Watched,
     WatchedPoint,
@@ -16,6 +15,7 @@ from iolab.agent.watch import (
     WatchTrains,
     WatchWindows,
 )
+from iolab.agent.watch import Packed
 from iolab.experiment.model.instruments import Watch
 from iolab.messages.instrument_warnings import (
     WatchBeforeQueue,

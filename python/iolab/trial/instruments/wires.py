@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from iolab.agent.answers import counted_since
 from iolab.agent.client import Agent
-from iolab.agent.counters import WayCounts, WireCarried, WireCounts
+from iolab.agent.messages import WayCounts, WireCarried, WireCounts
 from iolab.lab.links.link_topology import home_of, is_ours, is_paced
 from iolab.lab.links.wires import wire_id
 from iolab.messages.instrument_warnings import (
@@ -168,4 +169,4 @@ def _ways(link: WireLink, before: WireCounts, after: WireCounts) -> Iterator[tup
     first, second = link.ends
     directions = (f"{first}->{second}", f"{second}->{first}")
     for direction, earlier, later in zip(directions, before.ways, after.ways, strict=True):
-        yield Dimensions(direction=direction), later.since(earlier)
+        yield Dimensions(direction=direction), counted_since(earlier, later)

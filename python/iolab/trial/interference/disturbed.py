@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from iolab.agent.messages import Reading, ThreadTimes
+from iolab.agent.answers import Reading
+from iolab.agent.messages import ThreadTimes
 from iolab.messages.caveats import OthersOnCpu
 from iolab.messages.evidence import CpusIdle, CpusTaken, Evidence, ProgramsWaited, ThreadWaited
 from iolab.messages.places import computer

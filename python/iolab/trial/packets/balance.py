@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
+from iolab.agent.messages import ReceiverReport, SenderReport
+from iolab.agent.traffic import TrafficRan
 from iolab.lab.packets.placement import Way
 from iolab.messages.caveats import QueueShowsFewer
 from iolab.messages.drop_reasons import (

@@ -9,15 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from iolab.agent.client import Refused
-from iolab.agent.messages import Json
-from iolab.agent.traffic import (
-    PortOpened,
-    ReceiverReport,
-    TrafficRan,
-    give_recording,
-    open_ports,
-    run_traffic,
-)
+from iolab.agent.messages import Json, PortOpened, ReceiverReport
+from iolab.agent.traffic import TrafficRan, give_recording, open_ports, run_traffic
 from iolab.errors import AgentError
 from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.frames import mean_bytes, sent_of, sizes_of, vlans_of

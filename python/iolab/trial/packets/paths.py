@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from iolab.agent.decoding import decode
-from iolab.agent.messages import Json
-from iolab.agent.traffic import Histogram
+from iolab.agent.messages import Histogram, Json
 from iolab.errors import TrialFailed
 from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of

@@ -6,10 +6,10 @@ What the counts mean is in other modules: balance (frames), cpu_use (CPU time).
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from iolab.agent.answers import Reading
 from iolab.agent.client import Pending
-from iolab.agent.counters import WireCounts
-from iolab.agent.messages import Reading
-from iolab.agent.traffic import DeviceCounts, TrafficRan
+from iolab.agent.messages import DeviceCounts, WireCounts
+from iolab.agent.traffic import TrafficRan
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.links.link_topology import home_of, is_ours

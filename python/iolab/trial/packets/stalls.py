@@ -9,7 +9,8 @@ then, and no thread of the instrument was held up: only the tail of latency show
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iolab.agent.traffic import ReceiverReport, SenderReport, Stall, TrafficRan
+from iolab.agent.messages import ReceiverReport, SenderReport, Stall
+from iolab.agent.traffic import TrafficRan
 from iolab.messages.evidence import CpuStolen, Disturbance, HeldUp
 from iolab.results.packets import LoadRecord
 from iolab.results.search import EXCUSED_RATIO

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from iolab.agent.counters import InterfaceCounters
-from iolab.agent.messages import Reading, ThreadTimes
+from iolab.agent.answers import Reading
+from iolab.agent.messages import InterfaceCounters, ThreadTimes
 from iolab.units import NS_PER_S
 
 

@@ -6,7 +6,7 @@ What a program does is not known: only what had no time or room left while it ra
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from iolab.agent.messages import Reading
+from iolab.agent.answers import Reading
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.endpoints import Port

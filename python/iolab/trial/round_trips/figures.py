@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from iolab.agent.traffic import Histogram
+from iolab.agent.messages import Histogram
 from iolab.experiment.model.measures import Ping, RequestResponse
 from iolab.messages.programs import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
 from iolab.messages.warnings import TrialWarning

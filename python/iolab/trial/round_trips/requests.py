@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from iolab.agent.decoding import Count
-from iolab.agent.messages import Json
-from iolab.agent.traffic import Histogram
+from iolab.agent.messages import Histogram, Json
 from iolab.experiment.model.measures import Ping, RequestResponse, RoundTrips
 from iolab.lab.topology import Endpoint
 from iolab.results.encoding import Encoding

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from iolab.agent.messages import Reading
+from iolab.agent.answers import Reading
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.measures import Ping, RequestResponse
 from iolab.experiment.model.quantities import PortRef

@@ -7,7 +7,8 @@ has no mark.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from iolab.agent.messages import Reading, ThreadTimes
+from iolab.agent.answers import Reading
+from iolab.agent.messages import ThreadTimes
 from iolab.messages.evidence import CpusTaken, GuestWaited
 from iolab.messages.places import computer
 from iolab.messages.streams import (

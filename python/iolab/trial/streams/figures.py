@@ -6,7 +6,8 @@ They are what the program said; what the kernel counted while the trial ran stan
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.agent.messages import CpuTimes, Reading
+from iolab.agent.answers import Reading
+from iolab.agent.messages import CpuTimes
 from iolab.lab.endpoints import Endpoint
 from iolab.messages.warnings import (
     CountersDisagree,

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from iolab.agent.answers import Reading
 from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
-from iolab.agent.counters import WireCounts
-from iolab.agent.messages import ProcessEnded, Reading
+from iolab.agent.messages import ProcessEnded, WireCounts
 from iolab.experiment.model.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint

@@ -6,8 +6,9 @@ It needs a lab that stands; it neither builds nor checks it. Its time comes from
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from iolab.agent.answers import Reading
 from iolab.agent.client import Refused
-from iolab.agent.messages import Json, ProcessEnded, Reading
+from iolab.agent.messages import Json, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.model.measures import Stream
 from iolab.lab.kernels import HERE

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from iolab.agent.counters import SocketCounters
-from iolab.agent.messages import Reading
+from iolab.agent.answers import Reading
+from iolab.agent.messages import SocketCounters
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Shape
 from iolab.experiment.model.measures import Stream

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.unit.trial.zeros import zeros
 from tests.wording import in_words
 
-from iolab.agent.messages import Observation, Reading, ThreadTimes
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import ThreadTimes
 from iolab.messages.drop_reasons import (
     DropReason,
     LostBetween,
@@ -30,14 +32,16 @@ THREADS = {"qemu-system-x86": 5152, "CPU 0/KVM": 5160, "CPU 1/KVM": 5161, "vhost
 def reading(run_ns: dict[str, int]) -> Reading:
     """Return what the parent's agent reads of a guest's threads, and of somebody else's."""
     rows = [
-        ThreadTimes(
+        zeros(ThreadTimes,
             process=process, pid=5152 if name != "vhost-5152" else tid, tid=tid, name=name,
             run_ns=run_ns.get(name, 0), last_cpu=4 if name.startswith("vhost") else 1,
         )
         for name, tid in THREADS.items()
         for process in ("guest:dut",)
     ]  # fmt: skip
-    rows.append(ThreadTimes(process="server", pid=9, tid=9, name="iperf3", run_ns=SECOND_NS, last_cpu=0))
+    rows.append(
+        zeros(ThreadTimes, process="server", pid=9, tid=9, name="iperf3", run_ns=SECOND_NS, last_cpu=0)
+    )
     return Reading((Observation(sampler="threads", begin_ns=0, end_ns=1, threads=tuple(rows)),))
 
 
@@ -183,7 +187,7 @@ def switch_threads(busy_ratio: float, worker: str = "rte-worker-1") -> tuple[Thr
 
     def read(ratios: dict[str, float]) -> Reading:
         rows = tuple(
-            ThreadTimes(
+            zeros(ThreadTimes,
                 process="switch:dut.eth0", pid=60, tid=60 + number, name=name,
                 run_ns=round(ratio * SECOND_NS), last_cpu=3,
             )
@@ -228,8 +232,14 @@ def test_a_kernels_soft_interrupt_threads_are_told_of_where_they_ran() -> None:
 
     def seen(run_ns: dict[str, int]) -> Reading:
         rows = [
-            ThreadTimes(
-                process=process, pid=tid, tid=tid, name=name, run_ns=run_ns.get(name, 0), last_cpu=cpu
+            zeros(
+                ThreadTimes,
+                process=process,
+                pid=tid,
+                tid=tid,
+                name=name,
+                run_ns=run_ns.get(name, 0),
+                last_cpu=cpu,
             )
             for name, (process, tid, cpu) in names.items()
         ]
@@ -400,8 +410,14 @@ def test_what_a_thread_ran_and_waited_is_all_of_the_time_at_most() -> None:
     """Its times are read before the first frame and behind the drained barrier."""
 
     def times(run_ms: int, wait_ms: int) -> ThreadTimes:
-        return ThreadTimes(
-            pid=1, tid=1, name="napi/eth0-1", run_ns=run_ms * 10**6, wait_ns=wait_ms * 10**6, last_cpu=1
+        return zeros(
+            ThreadTimes,
+            pid=1,
+            tid=1,
+            name="napi/eth0-1",
+            run_ns=run_ms * 10**6,
+            wait_ns=wait_ms * 10**6,
+            last_cpu=1,
         )
 
     assert run_and_wait(times(5, 5), times(205, 505), SECOND_NS) == pytest.approx((0.2, 0.5))

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.unit.trial.zeros import zeros
 from tests.wording import in_words
 
-from iolab.agent.counters import DropCounters, InterfaceCounters, QdiscCounters
-from iolab.agent.messages import Observation, Reading
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import DropCounters, InterfaceCounters, QdiscCounters
 from iolab.messages.places import AtPort
 from iolab.results.packets import Drop
 from iolab.trial.counters.differences import Counted, Port, Snapshot
@@ -130,8 +131,15 @@ def test_a_queue_that_begins_again_counted_what_it_shows() -> None:
     ports = {"dut.eth1": Port("dut.eth1", "iolab-dut", "eth1")}
 
     def snapshot(packets: int, drops: int) -> Snapshot:
-        row = QdiscCounters(
-            "eth1", "1:", "root", drops=drops, kind="tbf", packets=packets, bytes=60 * packets
+        row = zeros(
+            QdiscCounters,
+            interface="eth1",
+            handle="1:",
+            parent="root",
+            drops=drops,
+            kind="tbf",
+            packets=packets,
+            bytes=60 * packets,
         )
         seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(row,))
         return Snapshot(Reading((seen,)), {})
@@ -159,7 +167,9 @@ def test_a_queue_that_began_again_is_told_by_its_port(
     ports = {"dut.eth1": Port("dut.eth1", "iolab-dut", "eth1")}
 
     def snapshot(kind: str, handle: str, packets: int) -> Snapshot:
-        row = QdiscCounters("eth1", handle, "root", drops=0, kind=kind, packets=packets)
+        row = zeros(
+            QdiscCounters, interface="eth1", handle=handle, parent="root", drops=0, kind=kind, packets=packets
+        )
         seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(row,))
         return Snapshot(Reading((seen,)), {})
 

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.trial.load_trials import lab
 from tests.unit.trial.sheets import PORTS, WAY
+from tests.unit.trial.zeros import zeros
 from tests.wording import in_words
 
-from iolab.agent.counters import QdiscCounters
-from iolab.agent.messages import Observation, Reading
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import QdiscCounters
 from iolab.experiment.model.links import Link, Shape, ShapeClass
 from iolab.experiment.model.quantities import PortRef
 from iolab.messages.evidence import CpuStolen, ShaperPassed
@@ -192,7 +193,17 @@ def test_shapers_are_read_with_the_rates_that_the_lab_gave_them(kind: str) -> No
     )
     shaped = replace(plain, links={**plain.links, "east": east})
     rows = [
-        QdiscCounters("eth1", "1:", parent, drops=7, kind=kind, packets=600, bytes=36_000, overlimits=200)
+        zeros(
+            QdiscCounters,
+            interface="eth1",
+            handle="1:",
+            parent=parent,
+            drops=7,
+            kind=kind,
+            packets=600,
+            bytes=36_000,
+            overlimits=200,
+        )
         for parent in ("root", "1:1")
     ]
     before, after = (

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from iolab.agent.traffic import Histogram
-from iolab.agent.watch import (
-    Packed,
+from iolab.agent.messages import (
+    Histogram,
     WatchBucket,
     WatchCounted,
     Watched,
@@ -17,6 +16,7 @@ from iolab.agent.watch import (
     WatchTrains,
     WatchWindows,
 )
+from iolab.agent.watch import Packed
 
 Frame = tuple[int, int]
 """Time [ns] and bytes."""

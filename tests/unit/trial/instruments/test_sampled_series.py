@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+from tests.unit.trial.zeros import zeros
 
-from iolab.agent.counters import InterfaceCounters, QdiscCounters
-from iolab.agent.messages import Observation, Reading, ThreadTimes
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import InterfaceCounters, QdiscCounters, ThreadTimes
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Netns
@@ -27,10 +28,13 @@ def reading(number: int, sent_bytes: int, run_ns: int, busy_ns: int, waiting: in
     """Return one reading of a CPU, a thread and near's port."""
     at_ns = 7_000 + number * TENTH_NS
     times = dict.fromkeys(("nice_ns", "irq_ns", "softirq_ns", "steal_ns", "iowait_ns", "system_ns"), 0)
+    times |= {"guest_ns": 0, "guest_nice_ns": 0}
     cpu = {"cpu": 1, "user_ns": busy_ns, "idle_ns": number * TENTH_NS - busy_ns, **times}
-    thread = ThreadTimes(process="client-5201", pid=9, tid=9, name="iperf3", run_ns=run_ns, last_cpu=1)
+    thread = zeros(ThreadTimes, process="client-5201", pid=9, tid=9, name="iperf3", run_ns=run_ns, last_cpu=1)
     port = InterfaceCounters("eth0", 0, 0, 0, 0, sent_bytes, 0, 0, 0)
-    queue = QdiscCounters("eth0", "1:", "root", 0, "tbf", backlog_bytes=waiting)
+    queue = zeros(
+        QdiscCounters, interface="eth0", handle="1:", parent="root", kind="tbf", backlog_bytes=waiting
+    )
 
     def seen(sampler: str, **rows: Any) -> Observation:
         netns = "iolab-near" if sampler in ("interfaces", "qdiscs") else None

@@ -11,7 +11,8 @@ from tests.unit.trial.instruments.on_wire import EVEN, STARTED, Frame, packed, p
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
-from iolab.agent.watch import Packed, WatchedPoint, WatchStolen
+from iolab.agent.messages import WatchedPoint, WatchStolen
+from iolab.agent.watch import Packed
 from iolab.errors import TrialFailed
 from iolab.experiment import parse
 from iolab.experiment.experiment import Lab

@@ -1,9 +1,10 @@
 """Frames that left a wire late: how many of a trial's, and when that is said."""
 
 import pytest
+from tests.unit.trial.zeros import zeros
 from tests.wording import in_words
 
-from iolab.agent.counters import WayCounts, WireCarried, WireCounts
+from iolab.agent.messages import WayCounts, WireCarried, WireCounts
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.wires import WireLink, draw_seed, late_frames
 
@@ -15,9 +16,12 @@ PACED = WireLink("path", ("near.eth0", "far.eth0"), "host", paced=True)
 
 def seen(link: WireLink, late: int, very_late: int = 0) -> Seen:
     """Return what is said of 100 000 frames there after others before the trial, of which all were late."""
-    before = WireCounts(ways=(WayCounts(left_frames=500, late_frames=500, very_late_frames=500), WayCounts()))
-    there = WayCounts(left_frames=100_500, late_frames=500 + late, very_late_frames=500 + very_late)
-    return late_frames((link,), {"path": before}, {"path": WireCounts(ways=(there, WayCounts()))})
+    before = zeros(
+        WireCounts,
+        ways=(zeros(WayCounts, left_frames=500, late_frames=500, very_late_frames=500), zeros(WayCounts)),
+    )
+    there = zeros(WayCounts, left_frames=100_500, late_frames=500 + late, very_late_frames=500 + very_late)
+    return late_frames((link,), {"path": before}, {"path": zeros(WireCounts, ways=(there, zeros(WayCounts)))})
 
 
 def test_late_frames_are_counted_for_each_way_that_carried_some() -> None:
@@ -53,10 +57,12 @@ def test_what_a_pacer_lost_of_its_rate_is_a_figure_and_said_above_a_hundredth(
     slipped_ms: int, said: bool
 ) -> None:
     """Of a second of its line, sent and lost; those before the trial do not count."""
-    before = WireCounts(ways=(WayCounts(slipped_ns=7, paced_ns=9), WayCounts()))
+    before = zeros(WireCounts, ways=(zeros(WayCounts, slipped_ns=7, paced_ns=9), zeros(WayCounts)))
     slipped_ns = slipped_ms * 10**6
-    there = WayCounts(left_frames=100, slipped_ns=7 + slipped_ns, paced_ns=9 + 10**9 - slipped_ns)
-    found = late_frames((PACED,), {"path": before}, {"path": WireCounts(ways=(there, WayCounts()))})
+    there = zeros(WayCounts, left_frames=100, slipped_ns=7 + slipped_ns, paced_ns=9 + 10**9 - slipped_ns)
+    found = late_frames(
+        (PACED,), {"path": before}, {"path": zeros(WireCounts, ways=(there, zeros(WayCounts)))}
+    )
     (lost,) = [one.value for one in found.metrics if one.name == "pacer_lost_ratio"]
     assert lost == pytest.approx(slipped_ms / 1000)
     assert [one.code for one in found.warnings] == ["pacer-slipped"] * said
@@ -65,10 +71,10 @@ def test_what_a_pacer_lost_of_its_rate_is_a_figure_and_said_above_a_hundredth(
 
 def test_what_a_wire_was_to_have_and_has_not_is_said() -> None:
     """Also where nothing came through it: a priority, stamps of the kernel, veth pairs."""
-    ways = (WayCounts(), WayCounts())
+    ways = (zeros(WayCounts), zeros(WayCounts))
     carried = WireCarried(path="tap", no_veth="no rings", unstamped="no right", unprioritised="not permitted")
-    after = {"path": WireCounts(ways=ways, carried=carried)}
-    found = late_frames((LINK,), {"path": WireCounts(ways=ways)}, after).warnings
+    after = {"path": zeros(WireCounts, ways=ways, carried=carried)}
+    found = late_frames((LINK,), {"path": zeros(WireCounts, ways=ways)}, after).warnings
     assert [(one.code, "no r" in in_words(one)) for one in found] == [
         ("wire-unprioritised", False),
         ("wire-unstamped", True),
@@ -79,8 +85,8 @@ def test_what_a_wire_was_to_have_and_has_not_is_said() -> None:
 
 def test_frames_that_chance_spares_are_counted() -> None:
     """Of the trial alone: those before it do not count."""
-    before = WireCounts(ways=(WayCounts(left_frames=5, spared_frames=4), WayCounts()))
-    after = WireCounts(ways=(WayCounts(left_frames=50, spared_frames=7), WayCounts()))
+    before = zeros(WireCounts, ways=(zeros(WayCounts, left_frames=5, spared_frames=4), zeros(WayCounts)))
+    after = zeros(WireCounts, ways=(zeros(WayCounts, left_frames=50, spared_frames=7), zeros(WayCounts)))
     found = late_frames((LINK,), {"path": before}, {"path": after})
     assert [one.value for one in found.metrics if one.name == "wire_spared_frames"] == [3.0]
 
@@ -101,11 +107,11 @@ def test_what_a_link_draws_from_depends_on_experiment_block_link_and_its_own_see
 
 def test_a_pacer_that_falls_short_loses_as_much_of_its_rate() -> None:
     """What its line fell short by while frames waited, and what their times were shifted by."""
-    before = WireCounts(ways=(WayCounts(short_ns=50, slipped_ns=5), WayCounts()))
-    there = WayCounts(
-        left_frames=100, paced_ns=600 * 10**6, short_ns=50 + 380 * 10**6, slipped_ns=5 + 20 * 10**6
+    before = zeros(WireCounts, ways=(zeros(WayCounts, short_ns=50, slipped_ns=5), zeros(WayCounts)))
+    there = zeros(
+        WayCounts, left_frames=100, paced_ns=600 * 10**6, short_ns=50 + 380 * 10**6, slipped_ns=5 + 20 * 10**6
     )
-    after = WireCounts(ways=(there, WayCounts()))
+    after = zeros(WireCounts, ways=(there, zeros(WayCounts)))
     found = late_frames((PACED,), {"path": before}, {"path": after})
     assert [one.value for one in found.metrics if one.name == "pacer_lost_ratio"] == [pytest.approx(0.4)]
     assert [one.code for one in found.warnings] == ["pacer-slipped"]

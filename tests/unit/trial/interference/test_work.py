@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from iolab.agent.messages import Observation, Reading, ThreadTimes
+from tests.unit.trial.zeros import zeros
+
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import ThreadTimes
 from iolab.report.locale import EN
 from iolab.trial.interference.disturbed import disturbed, wait_ratio
 from iolab.trial.interference.work import (
@@ -104,7 +107,9 @@ FULL = replace(CALM, idle_ns=0, programs_ns=4 * SECOND)
 
 def row(process: str | None, tid: int, wait_ns: int) -> ThreadTimes:
     """Return a thread that waited so long by now."""
-    return ThreadTimes(process=process, pid=7, tid=tid, name="fio", run_ns=0, last_cpu=0, wait_ns=wait_ns)
+    return zeros(
+        ThreadTimes, process=process, pid=7, tid=tid, name="fio", run_ns=0, last_cpu=0, wait_ns=wait_ns
+    )
 
 
 def reading(at_ns: int, *rows: ThreadTimes) -> Reading:

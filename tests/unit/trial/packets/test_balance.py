@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.trial.sheets import PORTS, RECEIVED, SENT, WAY, stall
+from tests.unit.trial.zeros import zeros
 from tests.wording import in_words
 
-from iolab.agent.counters import DropCounters, InterfaceCounters, QdiscCounters
-from iolab.agent.messages import Observation, Reading
-from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, SocketCounts, TrafficRan
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import (
+    DeviceCounts,
+    DropCounters,
+    InterfaceCounters,
+    QdiscCounters,
+    ReceiverReport,
+    SenderReport,
+    SocketCounts,
+)
+from iolab.agent.traffic import TrafficRan
 from iolab.messages.drop_reasons import (
     KernelDropped,
     LostBetween,
@@ -224,7 +233,7 @@ def test_what_the_receivers_own_stack_throws_away_is_no_reason_of_the_device() -
 
 def with_queue(after: Snapshot, handle: str, drops: int) -> Snapshot:
     """Return a reading with a token bucket where frames leave the device."""
-    row = QdiscCounters("eth1", handle, "root", drops=drops, kind="tbf")
+    row = zeros(QdiscCounters, interface="eth1", handle=handle, parent="root", drops=drops, kind="tbf")
     seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(row,))
     return replace(after, reading=Reading((*after.reading.observations, seen)))
 
@@ -314,7 +323,9 @@ def test_damaged_frames_are_not_the_receivers_doing() -> None:
 
 def test_what_a_policer_drops_is_named_at_its_port() -> None:
     """Its queueing discipline counts it, and the kernel has a name for it that is then no other loss."""
-    rows = QdiscCounters("eth0", "ffff:", "ffff:fff1", drops=30, kind="ingress")
+    rows = zeros(
+        QdiscCounters, interface="eth0", handle="ffff:", parent="ffff:fff1", drops=30, kind="ingress"
+    )
     seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(rows,))
     after = with_reasons(snapshot(), {"TC_INGRESS": 30})
     after = replace(after, reading=Reading((*after.reading.observations, seen)))

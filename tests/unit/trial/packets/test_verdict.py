@@ -8,7 +8,7 @@ import pytest
 from tests.unit.trial.sheets import RECEIVED, SENT, stall
 from tests.wording import in_words
 
-from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
+from iolab.agent.messages import FlowReport, FlowSummary, ReceiverReport
 from iolab.messages.caveats import ReasonOfOthers
 from iolab.messages.drop_reasons import NotPassedOnFor
 from iolab.messages.evidence import (
@@ -287,10 +287,10 @@ def test_losses_at_many_places_are_named_with_doubt() -> None:
 
 def flows(*dead: int, others_lost: int = 0) -> ReceiverReport:
     """A receiver of ten flows of 1000 frames."""
-    rows = [FlowSeen(flow, 1_000, 0) for flow in dead] + [FlowSeen(9, 1_000, 1_000 - others_lost)] * bool(
+    rows = [FlowReport(flow, 1_000, 0) for flow in dead] + [FlowReport(9, 1_000, 1_000 - others_lost)] * bool(
         others_lost
     )
-    return replace(RECEIVED, flows=FlowsSeen(10, len(rows), tuple(rows)))
+    return replace(RECEIVED, flows=FlowSummary(10, len(rows), tuple(rows)))
 
 
 def test_a_flow_of_which_nothing_arrives_is_a_finding_of_its_own() -> None:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from iolab.agent.counters import InterfaceCounters
-from iolab.agent.messages import Observation, Reading, ThreadTimes
+from tests.unit.trial.zeros import zeros
+
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import InterfaceCounters, ThreadTimes
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.endpoints import Port
 from iolab.messages.caveats import TooCoarse
@@ -34,13 +36,25 @@ def _reading(at: int, threads: Threads, cpus: Sequence[float], sent_bps: float, 
     passed = InterfaceCounters("eth0", 0, 0, 0, 0, int(sent_bps / 8 * at), 0, 0, 0)
     served = InterfaceCounters("eth0", 0, asked * at, 0, 0, 0, asked * at, 0, 0)
     rows = tuple(
-        ThreadTimes(
+        zeros(ThreadTimes,
             process=process, pid=tid, tid=tid, name="x", last_cpu=0,
             run_ns=int(ran * at * S), wait_ns=int(waited * at * S),
         )
         for (process, tid), (ran, waited) in threads.items()
     )  # fmt: skip
-    times = dict.fromkeys(("nice_ns", "system_ns", "iowait_ns", "irq_ns", "softirq_ns", "steal_ns"), 0)
+    times = dict.fromkeys(
+        (
+            "nice_ns",
+            "system_ns",
+            "iowait_ns",
+            "irq_ns",
+            "softirq_ns",
+            "steal_ns",
+            "guest_ns",
+            "guest_nice_ns",
+        ),
+        0,
+    )
     of_cpus = tuple(
         {"cpu": number, "user_ns": int(busy * at * S), "idle_ns": int((1 - busy) * at * S), **times}
         for number, busy in enumerate(cpus)

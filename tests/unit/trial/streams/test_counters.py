@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.trial.zeros import zeros
 
-from iolab.agent.counters import InterfaceCounters, SocketCounters
-from iolab.agent.messages import Observation, Reading
+from iolab.agent.answers import Observation, Reading
+from iolab.agent.messages import InterfaceCounters, SocketCounters
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
 from iolab.results.metric import Metrics
@@ -41,7 +42,7 @@ def counted(rx_bytes: int, rx_packets: int) -> Reading:
 
 def cpu(*rows: dict[str, int]) -> Reading:
     """Return a reading of CPU times, zero where not given."""
-    classes = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    classes = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
     full = tuple(
         {"cpu": n, **{f"{name}_ns": row.get(name, 0) for name in classes}} for n, row in enumerate(rows)
     )
@@ -110,7 +111,7 @@ def test_busy_and_stolen_time_are_shares_of_all_cpus() -> None:
 def reading(at_s: int, *amounts: int, port: int = 5201) -> Reading:
     """Return what connections to a port had in flight at a moment."""
     sockets = tuple(
-        SocketCounters(local_port=40000 + place, remote_port=port, in_flight_bytes=amount)
+        zeros(SocketCounters, local_port=40000 + place, remote_port=port, in_flight_bytes=amount)
         for place, amount in enumerate(amounts)
     )
     at_ns = at_s * 10**9

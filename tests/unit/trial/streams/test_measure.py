@@ -3,15 +3,17 @@
 import json
 import math
 import time
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
 import pytest
 from tests.fake_agent.agent import FakeAgent, Outcome
 from tests.fake_agent.traffic import TrafficRefusal
+from tests.unit.trial.zeros import zeros
 
 from iolab.agent.client import Agent, AgentLost
-from iolab.agent.messages import Json
+from iolab.agent.messages import Json, SocketCounters
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Netns, Vm
@@ -171,7 +173,8 @@ def test_a_sender_that_never_had_a_connection_did_not_reach_its_receiver(connect
             return super()._process_collect(params)
 
         def _series_stop(self, params: dict[str, Json]) -> Json:
-            rows = [{"local_port": 40000, "remote_port": 5201}] if connected else []
+            open_one = asdict(zeros(SocketCounters, local_port=40000, remote_port=5201))
+            rows = [open_one] if connected else []
             one = {"sampler": "sockets", "netns": "iolab-near", "begin_ns": 1, "end_ns": 2, "sockets": rows}
             return {**super()._series_stop(params), "readings": [{"observations": [one]}]}
 
