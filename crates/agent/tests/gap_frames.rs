@@ -55,7 +55,7 @@ fn gap_frames_space_frames_to_the_byte() {
     lab.agent.call("capture.start", capture);
     let mut one = sender("near", 1, &json!({"mac": "02:00:00:00:00:02"}), FRAMES_PER_SECOND);
     one["gap_frames"] = json!({"line_bps": LINE_BPS});
-    let trial = json!({"id": "set", "duration_ns": SECOND_NS / 5, "senders": [one], "receivers": []});
+    let trial = json!({"id": "set", "duration_ns": SECOND_NS / 2, "senders": [one], "receivers": []});
     let ran = lab.agent.call("traffic.run", trial);
     let sent = &ran["senders"][0];
     let told = lab.agent.call("capture.stop", json!({"id": "all"}));
