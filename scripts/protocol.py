@@ -35,7 +35,7 @@ NOT_READ = {
     "TrafficOpened": "begin_ns end_ns",
     "Stall": "involuntary_switches thread",
     "ThreadUse": "voluntary_switches involuntary_switches",
-    "SenderReport": """tag gap_frames offered_bytes unsent_frames invalid_frames busy_answers blocked_polls kicks
+    "SenderReport": """tag offered_bytes unsent_frames invalid_frames busy_answers blocked_polls kicks
         slipped_ns gap_ns lateness_ns bursts""",
     "FlowReport": "lost_frames duplicate_frames reordered_frames latency_min_ns latency_max_ns",
     "SocketCounts": "received_frames filtered_frames truncated_frames poll_stamped_frames",

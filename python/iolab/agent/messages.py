@@ -442,6 +442,8 @@ class SenderReport:
     """When it ended [ns]."""
     intended_frames: Count
     """Frames that the rate asks for."""
+    gap_frames: Count = 0
+    """Gap frames handed over between them, which are in no other count; absent: 0."""
     unstamped_frames: Count = 0
     """Frames handed over without a stamp, which are counted and no more; absent: 0."""
     offered_frames: Count

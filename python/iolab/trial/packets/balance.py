@@ -62,8 +62,11 @@ def foreign_frames(directions: Sequence[Way], ran: TrafficRan, counted: Counted)
     """Return how many frames of other traffic came along the ways, at least: where most came in beside our own."""
     ours: dict[str, int] = {}
     for index, way in enumerate(directions):
+        sender = ran.senders[index]
+        gap_frames = sender.gap_frames
         for _, into in way.hops:
-            ours[into] = ours.get(into, 0) + offered_frames(ran.senders[index])
+            ours[into] = ours.get(into, 0) + offered_frames(sender) + gap_frames
+            gap_frames = 0  # the next port is the last that they reach: nothing passes PAUSE frames on
     return max((counted.frames(into, "rx_packets") - most for into, most in ours.items()), default=0)
 
 

@@ -341,6 +341,15 @@ def test_frames_of_others_are_seen_where_more_came_in_than_was_sent() -> None:
     assert foreign_frames([WAY], ran, Counted(PORTS, snapshot(), after)) == 300
 
 
+def test_gap_frames_of_our_own_are_not_of_others_at_the_first_port() -> None:
+    """They are counted there beside the 1000; what comes in behind it is of others, for nothing passes them on."""
+    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(replace(SENT, gap_frames=300),), receivers=(RECEIVED,))
+    after = snapshot({"dut.eth0": {"rx_packets": 1300}, "tester.p1": {"rx_packets": 1000}})
+    assert foreign_frames([WAY], ran, Counted(PORTS, snapshot(), after)) == 0
+    behind = snapshot({"dut.eth0": {"rx_packets": 1300}, "tester.p1": {"rx_packets": 1300}})
+    assert foreign_frames([WAY], ran, Counted(PORTS, snapshot(), behind)) == 300
+
+
 def crowded(ring_full: int = 0) -> Snapshot:
     """Return a reading in which 500 frames of others came to dut.eth1, whose bucket dropped 900 of 1500."""
     counters = {"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 600, "tx_dropped": ring_full}}
