@@ -26,7 +26,7 @@ lab:
   links:
     lan: {ends: [pc6.p0, dom1.eth0]}
 measure:
-  udp: {kind: stream, protocol: udp, rate: 5Mbit, from: pc6, to: dom1, duration: 6s}
+  udp: {kind: stream, protocol: udp, rate: 1Mbit, from: pc6, to: dom1, duration: 15s}
 blocks: 3
 seed: 1
 """
