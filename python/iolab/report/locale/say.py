@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from string import Formatter
 
+from iolab.locale.phrases import CLAUSES, fill, join
 from iolab.messages.statement import Statement
 from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds, format_ratio
 
-COMMA, CLAUSES, AND = "comma", "clauses", "and"
-"""How the items of a list are joined, as a language names it."""
 LEAST_WHOLE_RATIO = 0.005
 """A smaller ratio would be 0 % in whole percent."""
 ADVICE, NAME, SIZE = "advice", "name", "size"
@@ -57,10 +55,7 @@ class Sentences:
     def _fill(self, template: str | None, statement: Statement) -> str:
         if template is None:
             return f"{statement.code} {statement.parameters}"
-        return "".join(
-            literal + (self._write(name, getattr(statement, name), spec or "") if name else "")
-            for literal, name, spec, _ in Formatter().parse(template)
-        )
+        return fill(template, lambda name, spec: self._write(name, getattr(statement, name), spec))
 
     def _write(self, name: str, value: object, spec: str) -> str:
         """Write a parameter by its type, and the unit in its name."""
@@ -68,15 +63,12 @@ class Sentences:
             return self.advise(value) if spec == ADVICE else self.say(value)
         if isinstance(value, tuple):
             items = [self._write(name, one, spec if spec in (ADVICE, NAME) else "") for one in value]
-            return self._join(list(dict.fromkeys(items)) if spec == ADVICE else items, spec)
+            if spec == ADVICE:
+                return self.join(list(filter(None, dict.fromkeys(items))))
+            return join(items, spec, self.joined)
         if isinstance(value, int | float):
             return self._write_number(name, value, spec)
         return self.names.get(str(value), str(value)) if spec == NAME else str(value)
-
-    def _join(self, items: Sequence[str], spec: str) -> str:
-        if spec == AND and len(items) > 1:
-            return self.joined[AND].format(first=self.joined[COMMA].join(items[:-1]), last=items[-1])
-        return self.joined[CLAUSES if spec in (";", ADVICE) else COMMA].join(filter(None, items))
 
     def _write_number(self, name: str, value: float, spec: str) -> str:
         if spec == SIZE:
