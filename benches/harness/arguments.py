@@ -49,13 +49,14 @@ def arguments(about: str | None, *table: Argument) -> argparse.Namespace:
             continue
         words = one.default if isinstance(one.default, list | tuple) else [one.default]
         default = " ".join(map(str, words)) if one.default not in (None, ()) else ""
-        nargs = {"nargs": "*" if one.several else "?"} if one.several or not one.name.startswith("--") else {}
+        optional = one.several or not one.name.startswith("--")
+        nargs: dict[str, Any] = {"nargs": "*" if one.several else "?"} if optional else {}
         parser.add_argument(
             one.name,
             type=one.read,
             default=one.default,
             metavar=one.name.lstrip("-").upper(),
             help=help_ + (f" (default: {default})" if default else ""),
-            **nargs,  # type: ignore[arg-type]
+            **nargs,
         )
     return parser.parse_args()

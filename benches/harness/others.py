@@ -17,7 +17,7 @@ while time.monotonic() < end:
     rest = time.monotonic() + on
     while time.monotonic() < rest:
         pass
-    time.sleep(off)
+    time.sleep(off)  # the rest of a turn, so that it takes the share that was asked for
 """
 FOREIGN = """
 import socket, sys, time
@@ -34,7 +34,7 @@ while True:
             out.send(frame)
         except OSError:
             pass
-    time.sleep(0.001)
+    time.sleep(0.001)  # what is due by then goes at once
 """
 NOBODY, EVERYBODY = "020000000000", "ffffffffffff"
 """Stations: one that is none, so that bridges flood its frames; and all of them."""

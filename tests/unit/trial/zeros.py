@@ -1,7 +1,7 @@
 """Answers of an agent in which little happened."""
 
 from dataclasses import MISSING, fields
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 T = TypeVar("T")
 BLANK: dict[type, Any] = {int: 0, str: "", bool: False}
@@ -9,5 +9,6 @@ BLANK: dict[type, Any] = {int: 0, str: "", bool: False}
 
 def zeros(kind: type[T], /, **known: Any) -> T:
     """Return an answer with these fields; the others that it must have are 0 or empty."""
-    hints, needed = get_type_hints(kind), [one.name for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
+    hints = get_type_hints(kind)
+    needed = [one.name for one in fields(cast(Any, kind)) if one.default is MISSING]
     return kind(**{name: BLANK.get(hints[name], ()) for name in needed} | known)

@@ -17,7 +17,7 @@ from iolab.lab.volumes.resources import serial_of
 from iolab.messages.disks import AcknowledgedLost
 from iolab.results.metric import Metric
 from iolab.trial.disk.own import Residency, Verified, own_figures, parse_own
-from iolab.trial.disk.ran import Patience, Ran, Runner, own_program, recorded, run_to_end
+from iolab.trial.disk.ran import Patience, PlainRunner, Ran, own_program, recorded, run_to_end
 from iolab.trial.disk.run_on_disk import run_on_disk, worked_on
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
@@ -36,7 +36,7 @@ DESCRIPTOR = 3
 ACKNOWLEDGED, KEPT = "disk_blocks_acknowledged", "disk_blocks_kept"
 
 
-class FlushCheck(Runner):
+class FlushCheck(PlainRunner):
     """Stamps the disk, and looks on the disk below what was kept."""
 
     def run(

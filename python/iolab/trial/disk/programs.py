@@ -20,7 +20,7 @@ from iolab.trial.disk.disk_programs import definition_of, row_of, runs_own, size
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.memory_limit import limited, memory_of
 from iolab.trial.disk.own import Residency, own_figures, parse_own
-from iolab.trial.disk.ran import Patience, Ran, Runner, own_program, recorded
+from iolab.trial.disk.ran import Patience, PlainRunner, Ran, own_program, recorded
 from iolab.trial.disk.run_on_disk import Reaches, run_on_disk, worked_on
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
@@ -51,7 +51,7 @@ FILES = 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program(Runner):
+class Program(PlainRunner):
     """A program that one command runs, or the agent; the row says which of both there are."""
 
     request: Callable[[DiskMeasure, str, str], dict[str, Json]] = lambda *_: {}

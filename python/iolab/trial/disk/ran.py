@@ -1,5 +1,6 @@
 """What runs a disk program, and what the program gave on a standing lab, whichever program it was."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -89,25 +90,14 @@ Running = Callable[[Residency | None], Ran]
 """Runs the program, given what the cache had of the device just before."""
 
 
-class Runner:
+class Runner(ABC):
     """What runs a disk program: a row of the registry names one."""
 
-    def run(
-        self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience, device: Residency | None
-    ) -> Ran:
-        """Run the program; `device` is what the cache had of the disk just before.
-
-        Raises:
-            TrialFailed: it failed, or its output is not to be understood.
-            AgentError: an agent refused it, or is gone.
-        """
-        raise NotImplementedError
-
+    @abstractmethod
     def ready(
         self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience
     ) -> AbstractContextManager[Running]:
         """Prepare what the program measures, and take it away afterwards."""
-        return nullcontext(partial(self.run, site, measure, disk, patience))
 
     def reads_device(self, measure: DiskMeasure) -> bool:
         """Return whether the program reads the disk itself through the page cache, as hdparm does."""
@@ -122,6 +112,27 @@ class Runner:
             door=disk.via == "user",
             claimed=row.claims_device,
         )
+
+
+class PlainRunner(Runner):
+    """What runs a program that needs nothing prepared."""
+
+    @abstractmethod
+    def run(
+        self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience, device: Residency | None
+    ) -> Ran:
+        """Run the program; `device` is what the cache had of the disk just before.
+
+        Raises:
+            TrialFailed: it failed, or its output is not to be understood.
+            AgentError: an agent refused it, or is gone.
+        """
+
+    def ready(
+        self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience
+    ) -> AbstractContextManager[Running]:
+        """See Runner."""
+        return nullcontext(partial(self.run, site, measure, disk, patience))
 
 
 def own_program(agent: Agent) -> str:
