@@ -42,13 +42,13 @@ _FRAME_RATES = {
 }  # fmt: skip
 
 BYTES_ALLOWED = Phrase("units.whole-number-of-bytes")
-BITS_PER_SECOND_ALLOWED = Phrase("units.bit-plain-or-with-kbit-mbit")
-NANOSECONDS_ALLOWED = Phrase("units.duration-with-unit-ns-us-ms")
-RATIO_ALLOWED = Phrase("units.ratio-from-0-to-1-percent")
+BITS_PER_SECOND_ALLOWED = Phrase("units.bit-rate")
+NANOSECONDS_ALLOWED = Phrase("units.duration-with-unit")
+RATIO_ALLOWED = Phrase("units.ratio")
 MOST_BARE_RATIO = Decimal("0.5")
 """Without a unit no more is read: "1" is 100 % to some and 1 % to those who know netem."""
-SHARE_ALLOWED = Phrase("units.share-from-0-to-2-0")
-FRAME_RATE_ALLOWED = Phrase("units.frames-with-pps-kpps-mpps-100kpps")
+SHARE_ALLOWED = Phrase("units.share")
+FRAME_RATE_ALLOWED = Phrase("units.frame-rate")
 
 
 class UnitError(ValueError):
@@ -148,7 +148,9 @@ def parse_share(value: object) -> float:
     number, unit = _split(value, SHARE_ALLOWED)
     share = number / 100 if unit else number
     if unit not in ("", "%") or share > 2:
-        advice = Phrase("units.did-you-mean", plain=_plain(number)) if not unit and number <= 200 else ""
+        advice = (
+            Phrase("units.did-you-mean-percent", plain=_plain(number)) if not unit and number <= 200 else ""
+        )
         raise UnitError(value, SHARE_ALLOWED, advice)
     return float(share)
 
@@ -268,7 +270,7 @@ def _split(value: object, allowed: Text) -> tuple[Decimal, str]:
 def _whole(value: object, amount: Decimal, allowed: Text) -> int:
     whole = int(amount)
     if whole != amount:
-        raise UnitError(value, allowed, Phrase("units.no-whole-number-of-smallest-unit"))
+        raise UnitError(value, allowed, Phrase("units.no-multiple-of-smallest-unit"))
     if whole > LARGEST:
         raise UnitError(value, allowed, Phrase("units.at-most", most=LARGEST))
     return whole
@@ -276,7 +278,7 @@ def _whole(value: object, amount: Decimal, allowed: Text) -> int:
 
 def _bytes_advice(number: Decimal, unit: str) -> Text:
     if unit.lower() in ("kb", "mb", "gb", "tb"):
-        return Phrase("units.means-10-3", unit=unit, plain=_plain(number), upper=unit[0].upper())
+        return Phrase("units.unit-has-two-meanings", unit=unit, plain=_plain(number), upper=unit[0].upper())
     if "bit" in unit.lower():
         return Phrase("units.size-not-bit-rate")
     return ""

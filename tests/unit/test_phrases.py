@@ -124,3 +124,9 @@ def test_a_language_that_lacks_a_phrase_shows_the_english_one() -> None:
 def test_a_phrase_that_no_language_has_shows_its_code() -> None:
     """The user still sees what went wrong."""
     assert str(Phrase("check.nowhere", key="mtu")) == "check.nowhere {'key': 'mtu'}"
+
+
+def test_a_phrase_within_other_text_is_refused() -> None:
+    """It would be English in every language, and nobody would notice."""
+    with pytest.raises(TypeError, match=r"check\.text within other text"):
+        f"saw {Phrase('check.text')}"

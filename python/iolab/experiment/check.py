@@ -124,7 +124,7 @@ def _own_site(document: Table, given: Site | None, problems: Problems) -> Site |
             Phrase("check.choosing-site"),
             seen,
             Phrase("check.one-of-them"),
-            Phrase("check.take-key-site-out-of-file"),
+            Phrase("check.remove-key-site"),
         )
     return read_site(document["site"], line, problems)
 
@@ -157,10 +157,10 @@ def _text_on(experiment: Experiment, site: Site) -> str:
     document = read(text.encode(), problems)
     if document is None or "site" not in document:
         seen, allowed = (
-            Phrase("check.file-in-no-key-can-follow", source=site.source),
+            Phrase("check.file-open-for-keys", source=site.source),
             Phrase("check.block-style"),
         )
-        advice = Phrase("check.write-first-level-one-key-line")
+        advice = Phrase("check.use-block-style")
         raise InputError(
             [Problem(f"{experiment.source}:1", Phrase("check.storing-site"), seen, allowed, advice)]
         )
@@ -311,7 +311,7 @@ def _title(document: Table, problems: Problems) -> str:
         line_of(document, "title"),
         Phrase("check.reading-title"),
         value,
-        Phrase("check.one-line-of-at-most-200"),
+        Phrase("check.title-of-one-line"),
     )
     return ""
 
@@ -374,5 +374,5 @@ def _check_left(experiment: Experiment, document: Table, problems: Problems) -> 
             Phrase("check.applying-baseline"),
             experiment.baseline,
             Phrase("check.levels-some-cell-has-together"),
-            Phrase("check.only-except-or-sub-factor-place"),
+            Phrase("check.excluded-in-every-cell"),
         )

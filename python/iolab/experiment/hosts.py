@@ -182,7 +182,7 @@ def _read_ini(text: str, where: str) -> _Groups:
         try:
             words = shlex.split(body, comments=True)
         except ValueError as error:
-            allowed = Phrase("check.name-key-value-group-group-vars")
+            allowed = Phrase("check.lines-of-an-ini-inventory")
             raise InputError(
                 [Problem(f"{where}:{number}", Phrase("check.reading-inventory"), body, allowed)]
             ) from error
@@ -199,7 +199,7 @@ def _read_ini(text: str, where: str) -> _Groups:
 
 
 def _read_yaml(text: str, where: str) -> _Groups:
-    allowed = Phrase("check.groups-with-hosts-vars-and-children")
+    allowed = Phrase("check.groups-of-a-yaml-inventory")
     try:
         document: Any = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:

@@ -103,17 +103,17 @@ def _between(line: OneLine) -> tuple[Node, Node]:
 def _cable(line: OneLine, both: bool) -> tuple[Node, Node]:
     """Return two hosts and the cable between them."""
     if not both:
-        raise _wrong("ends", " and ".join(line.ends), Phrase("check.two-names-or-two-of-user"))
+        raise _wrong("ends", " and ".join(line.ends), Phrase("check.two-names-or-interfaces"))
     if short_forms()[line.word][1].device:
-        advice = Phrase("check.write-file-docs-how-to-use")
+        advice = Phrase("check.write-a-file-for-hosts")
         raise _wrong(
-            "ends", " and ".join(line.ends), Phrase("check.two-names-for-word", word=line.word), advice
+            "ends", " and ".join(line.ends), Phrase("check.two-ends-for-word", word=line.word), advice
         )
     machines: Node = {}
     for name, end in zip(("one", "other"), line.ends, strict=True):
         address, _, interface = end.rpartition(":")
         if not address or not is_port(interface):
-            raise _wrong("ends", end, Phrase("check.user-host-interface-as-root-alpha"))
+            raise _wrong("ends", end, Phrase("check.interface-of-a-host"))
         machines[name] = {"kind": "host", "ssh": _scalar(address)}
     return machines, {"lan": {"cable": "true", "ends": f"[{', '.join(_ports(line))}]"}}
 
@@ -133,11 +133,11 @@ def _aim(line: OneLine) -> Node:
     form = short_forms()[line.word][1]
     if form.program:
         if not line.program:
-            raise _wrong("program", "none", Phrase("check.program-in-quotes-after-ends-ping", second=second))
+            raise _wrong("program", "none", Phrase("check.quoted-program-after-ends", second=second))
         words = ", ".join(json.dumps(word, ensure_ascii=False) for word in _words(line.program))
         return {"on": first, "run": f"[{words}]"}
     if line.program:
-        raise _wrong("program", line.program, Phrase("check.no-program-measure-has-own"))
+        raise _wrong("program", line.program, Phrase("check.measure-has-own-program"))
     return dict(zip(("from", "to"), ports if form.device else (first, second), strict=True))
 
 
@@ -145,9 +145,7 @@ def _words(program: str) -> list[str]:
     try:
         return shlex.split(program)
     except ValueError as error:
-        raise _wrong(
-            "program", program, Phrase("check.words-as-shell-takes-them-apart"), str(error)
-        ) from None
+        raise _wrong("program", program, Phrase("check.words-of-a-shell"), str(error)) from None
 
 
 def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
@@ -163,7 +161,9 @@ def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
     known = sorted(set(own) - {"kind", "from", "to"})
     others = ["forward"] if device else sorted(set(Link.model_fields) - {"ends", "cable"})
     raise _wrong(
-        f"--{key}", key, Phrase("check.measure-of-lab", known=", ".join(known), others=", ".join(others))
+        f"--{key}",
+        key,
+        Phrase("check.settings-of-measure-and-lab", known=", ".join(known), others=", ".join(others)),
     )
 
 
@@ -175,8 +175,8 @@ def _put(node: Node, path: Sequence[str], value: str) -> None:
         if not isinstance(inner, dict):
             raise _wrong(
                 f"--{'.'.join(path)}",
-                Phrase("check.with-value", name=name),
-                Phrase("check.or-keys-below-not-both", name=name),
+                Phrase("check.name-with-value", name=name),
+                Phrase("check.key-or-keys-below", name=name),
             )
         node = inner
     node[last] = value

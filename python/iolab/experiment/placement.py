@@ -104,7 +104,7 @@ def _check_names(experiment: Experiment, places: Places, site: Site, problems: P
                 line, doing, Phrase("check.nothing-is-on", name=name), allowed, did_you_mean(name, machines)
             )
         if name in taken:
-            problems.add(line, doing, name, Phrase("check.name-no-link-volume-or-measure"))
+            problems.add(line, doing, name, Phrase("check.name-of-machine-alone"))
     _check_kinds(experiment, site, problems)
 
 
@@ -114,12 +114,12 @@ def _check_kinds(experiment: Experiment, site: Site, problems: Problems) -> None
         if not isinstance(data, Mapping):
             continue
         if name in site.hosts and data.get("forward") == "xdp":
-            advice = Phrase("check.make-run-on-host-on-host", name=name)
+            advice = Phrase("check.make-it-run-on-host", name=name)
             problems.add(
                 site.line("hosts", name),
                 Phrase("check.placing-name", name=name),
                 "forward: xdp",
-                Phrase("check.machine-host-can"),
+                Phrase("check.kind-that-runs-on-host"),
                 advice,
             )
         if name in site.on and data.get("kind") == "host":

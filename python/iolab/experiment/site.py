@@ -19,7 +19,7 @@ from iolab.units import UnitError
 
 KEYS = ("hosts", "on", "cables")
 
-END_ALLOWED = Phrase("check.host-interface-host-one-of-hosts")
+END_ALLOWED = Phrase("check.interface-of-listed-host")
 
 
 def read_site(table: object, line: int, problems: Problems, within: str = "site") -> Site | None:
@@ -42,9 +42,7 @@ def read_site(table: object, line: int, problems: Problems, within: str = "site"
     parts = {key: _mapping(table, key, within, problems) for key in KEYS}
     hosts = {name: _place(parts["hosts"], name, within, problems) for name in parts["hosts"]}
     if not hosts and len(problems) == before:
-        problems.add(
-            table.line or line, doing, Phrase("check.no-hosts"), Phrase("check.hosts-name-user-name")
-        )
+        problems.add(table.line or line, doing, Phrase("check.no-hosts"), Phrase("check.write-hosts"))
     on = {name: _host(parts["on"], name, hosts, within, problems) for name in parts["on"]}
     cables = {name: _ends(parts["cables"], name, hosts, within, problems) for name in parts["cables"]}
     _check_ends(cables, parts["cables"], within, problems)
@@ -105,7 +103,7 @@ def _place(hosts: Table, name: str, within: str, problems: Problems) -> str | No
 
 
 def _no_place(value: object) -> str:
-    raise UnitError(str(value), Phrase("check.user-name-alias-of-your-ssh"))
+    raise UnitError(str(value), Phrase("check.ssh-destination"))
 
 
 def _host(on: Table, name: str, hosts: Mapping[str, object], within: str, problems: Problems) -> str:
@@ -275,8 +273,8 @@ def _split(
         home = homes.get(machine)
         if home not in interfaces:
             seen = Phrase("check.end-is-on", end=end, host=home or Phrase("check.this-computer"))
-            allowed = Phrase("check.ends-on-hosts-cable-joins", interfaces=listed(interfaces))
-            advice = Phrase("check.say-where-under-hosts", machine=machine)
+            allowed = Phrase("check.ends-on-cabled-hosts", interfaces=listed(interfaces))
+            advice = Phrase("check.say-where-machine-is", machine=machine)
             problems.add(
                 site.line("cables", name), Phrase("check.placing-link", name=name), seen, allowed, advice
             )
@@ -290,7 +288,7 @@ def _split(
         host for host in interfaces if host not in within and interfaces[host] not in ports.values()
     ]:
         allowed = Phrase(
-            "check.hosts-have-end", values=listed(end for data in values for end in data.get("ends", ()))
+            "check.hosts-with-an-end", values=listed(end for data in values for end in data.get("ends", ()))
         )
         problems.add(
             site.line("cables", name), Phrase("check.placing-link", name=name), listed(unused), allowed
@@ -327,7 +325,7 @@ def _shaped(
     holders = {next((link for link, ends in inner.items() if port in ends), name) for port in at}
     if len(holders) > 1:
         seen = Phrase("check.shapes-at", ports=listed(sorted(at)))
-        allowed = Phrase("check.shapes-at-ports-of-one-kind")
+        allowed = Phrase("check.ports-of-one-kind")
         problems.add(site.line("cables", name), Phrase("check.placing-link", name=name), seen, allowed)
     return next(iter(holders), None)
 

@@ -20,7 +20,7 @@ MOST_CHANGES = 50_000
 
 LEVELS_ALLOWED = Phrase("check.list-of-values-or-mapping")
 
-NAMED_ALLOWED = Phrase("check.mapping-of-label-to-path-value")
+NAMED_ALLOWED = Phrase("check.mapping-of-labels")
 
 
 def possible_paths(content: object) -> Iterator[str]:
@@ -70,19 +70,21 @@ def check_size(factors: Sequence[Factor], line: int, places: Places, problems: P
     if changes > MOST_CHANGES:
         seen, allowed = (
             Phrase("check.places-set-by-all-levels", changes=changes),
-            Phrase("check.at-most-counts-once-per-place", most_changes=MOST_CHANGES),
+            Phrase("check.at-most-places-set", most_changes=MOST_CHANGES),
         )
         problems.add(line, Phrase("check.counting-what-levels-set"), seen, allowed)
         return False
     total = count(factors)
     if total > MOST_CELLS:
-        seen = Phrase("check.cells", count=total) if total < 10**18 else Phrase("check.more-than-10-18-cells")
+        seen = (
+            Phrase("check.cells", count=total) if total < 10**18 else Phrase("check.too-many-cells-to-count")
+        )
         problems.add(
             line,
             Phrase("check.counting-cells"),
             seen,
             Phrase("check.at-most-cells", most_cells=MOST_CELLS),
-            Phrase("check.drop-levels-or-vary-some-factors"),
+            Phrase("check.drop-levels-or-nest-factors"),
         )
         return False
     return True
@@ -102,8 +104,8 @@ class _Reader:
                 line,
                 doing,
                 name,
-                Phrase("check.path-or-name-no-measure"),
-                Phrase("check.vary-key-of-write-key", name=name),
+                Phrase("check.path-or-free-name"),
+                Phrase("check.to-vary-a-key", name=name),
             )
             return None
         if not content or not isinstance(content, Table | Items):
@@ -139,7 +141,7 @@ class _Reader:
                 line,
                 doing,
                 Phrase("check.levels-change-nothing"),
-                Phrase("check.at-least-one-level-sets-path"),
+                Phrase("check.level-that-sets-a-path"),
             )
             return None
         return Factor(name, tuple(levels)) if levels else None
@@ -184,7 +186,7 @@ class _Reader:
                     Phrase("check.reading", place=within),
                     Phrase("check.the-key", key=key),
                     Phrase("check.value-and-factors"),
-                    Phrase("check.level-with-sub-factors-value-factors"),
+                    Phrase("check.level-with-sub-factors"),
                 )
                 return None
         if "value" not in value:
@@ -206,7 +208,7 @@ class _Reader:
                     at,
                     Phrase("check.reading", place=place),
                     value,
-                    Phrase("check.mapping-of-path-to-value-changes"),
+                    Phrase("check.mapping-of-changes"),
                 )
                 continue
             given = value if value is not None else Table(line=at)
@@ -231,8 +233,8 @@ class _Reader:
             line,
             Phrase("check.reading", place=within),
             label,
-            Phrase("check.label-of-1-to-characters", longest_label=LONGEST_LABEL),
-            Phrase("check.give-levels-labels-label-value"),
+            Phrase("check.label-of-one-line", longest_label=LONGEST_LABEL),
+            Phrase("check.give-levels-labels"),
         )
         return False
 
@@ -295,7 +297,7 @@ def _check_apart(
                 line,
                 doing,
                 path,
-                Phrase("check.path-no-other-factor-sets-does", name=other.name),
+                Phrase("check.path-of-another-factor", name=other.name),
                 Phrase("check.make-them-one-named-factor"),
             )
     for level, inner in below:
@@ -304,4 +306,4 @@ def _check_apart(
                 line, doing, Phrase("check.as-own-sub-factor", name=factor.name), Phrase("check.another-name")
             )
         for path in level.sets.keys() & _set_paths(inner):
-            problems.add(line, doing, path, Phrase("check.path-level-does-not-set-itself", label=level.label))
+            problems.add(line, doing, path, Phrase("check.path-of-this-level", label=level.label))

@@ -251,7 +251,7 @@ class SelectorReader:
         if content is None:
             return {}
         if not isinstance(content, Mapping):
-            allowed = Phrase("check.mapping-of-factor")
+            allowed = Phrase("check.mapping-of-factor-to-one")
             self.problems.add(line, Phrase("check.reading-baseline"), content, allowed)
             return {}
         single = {}

@@ -86,7 +86,7 @@ class _SummaryReader:
             return name
         if not isinstance(name, str) or name not in self._dropped:
             several = [factor for factor, labels in self._known.items() if len(labels) > 1]
-            allowed = Phrase("check.factor-of-two-levels-or-more", several=listed(several))
+            allowed = Phrase("check.factor-of-several-levels", several=listed(several))
             self._problems.add(
                 line, Phrase("check.reading", place=within), name, allowed, did_you_mean(name, several)
             )
@@ -132,13 +132,13 @@ class _SummaryReader:
             return None
         if factor == over:
             self._problems.add(
-                at, Phrase("check.reading", place=place), name, Phrase("check.another-factor-than-of-over")
+                at, Phrase("check.reading", place=place), name, Phrase("check.factor-other-than-over")
             )
             return None
         value, labels = content[name], self._known[factor]
         if not isinstance(value, list) or len(value) != 2:
             self._problems.add(
-                at, Phrase("check.reading", place=place), value, Phrase("check.level-level-first-over-second")
+                at, Phrase("check.reading", place=place), value, Phrase("check.ratio-of-two-levels")
             )
             return None
         above, below = (label_of(written(value, index)) for index in range(2))

@@ -53,7 +53,7 @@ MOST_SECTIONS = 64
 MOST_JOB_TEXT = 65_536
 """Of a job file [characters]."""
 
-JOB_FILE_ALLOWED = Phrase("check.name-of-job-file-of-fio")
+JOB_FILE_ALLOWED = Phrase("check.name-of-fio-job-file")
 
 
 def _job_text(value: object) -> str:
@@ -106,13 +106,13 @@ MOST_ITEMS = 100_000
 LONGEST_NS = 86_400 * NS_PER_S
 """Longest trace."""
 
-SHAPE = Phrase("check.at-most-of-them-as-list", most_items=MOST_ITEMS)
+SHAPE = Phrase("check.list-or-file-of-items", most_items=MOST_ITEMS)
 
-RATES_ALLOWED = Phrase("check.pairs-of-time-and-rate", shape=SHAPE)
+RATES_ALLOWED = Phrase("check.trace-of-rates", shape=SHAPE)
 
-MOMENTS_ALLOWED = Phrase("check.whole-milliseconds-at-1504-bytes", shape=SHAPE)
+MOMENTS_ALLOWED = Phrase("check.packet-delivery-trace", shape=SHAPE)
 
-DELAYS_ALLOWED = Phrase("check.delays-with-their-units-0ms-3ms", shape=SHAPE)
+DELAYS_ALLOWED = Phrase("check.trace-of-delays", shape=SHAPE)
 
 LONGEST_DELAY_NS = 10 * NS_PER_S
 
@@ -139,7 +139,7 @@ def _read(value: object, allowed: Text, read: Callable[[object], Item]) -> tuple
             found.append(read(item))
         except (UnitError, ValueError, TypeError) as error:
             raise UnitError(
-                value, allowed, Phrase("check.item-number-item", number=number, item=repr(str(item)[:40]))
+                value, allowed, Phrase("check.item-of-trace", number=number, item=repr(str(item)[:40]))
             ) from error
     return tuple(found)
 
@@ -172,9 +172,9 @@ def rate_steps(value: object) -> tuple[tuple[int, int], ...]:
     points = _read(value, RATES_ALLOWED, _pair)
     _back((time for time, _ in points), value, RATES_ALLOWED, strictly=True)
     if len(points) < 2:
-        raise UnitError(value, RATES_ALLOWED, Phrase("check.single-rate-rate"))
+        raise UnitError(value, RATES_ALLOWED, Phrase("check.single-rate-is-no-trace"))
     if not any(rate for _, rate in points) or points[-1][0] - points[0][0] > LONGEST_NS:
-        raise UnitError(value, RATES_ALLOWED, Phrase("check.some-rate-above-0-and-trace"))
+        raise UnitError(value, RATES_ALLOWED, Phrase("check.trace-without-rate-or-end"))
     spans = [after - before for (before, _), (after, _) in pairwise(points)]
     return tuple((span, rate) for span, (_, rate) in zip([*spans, spans[-1]], points, strict=True))
 
@@ -190,7 +190,7 @@ def delivery_moments(value: object) -> tuple[int, ...]:
     moments = _read(value, MOMENTS_ALLOWED, _millisecond)
     _back(moments, value, MOMENTS_ALLOWED, strictly=False)
     if not 0 < moments[-1] <= LONGEST_NS:
-        raise UnitError(value, MOMENTS_ALLOWED, Phrase("check.last-moment-length-of-trace"))
+        raise UnitError(value, MOMENTS_ALLOWED, Phrase("check.last-moment-is-trace-length"))
     return moments
 
 

@@ -150,7 +150,7 @@ class Impairments(BaseModel):
         yield from self._twice()
         yield from self._without_rate()
         if not (self.jitter or self.jitter_samples) and (self.jitter_correlation or self.overtake):
-            yield "jitter", Phrase("check.no-jitter"), Phrase("check.jitter-for-delays-are-correlated")
+            yield "jitter", Phrase("check.no-jitter"), Phrase("check.jitter-for-such-delays")
         for key, most_ns in LONGEST_NS.items():
             if getattr(self, key) > most_ns:
                 yield (
@@ -160,17 +160,17 @@ class Impairments(BaseModel):
                 )
         if self.stall is not None and self.stall.length >= self.stall.every:
             seen = Phrase("check.stalls-of-ns-every-ns", length=self.stall.length, every=self.stall.every)
-            yield "stall", seen, Phrase("check.length-below-every-must-forward")
+            yield "stall", seen, Phrase("check.stall-shorter-than-every")
 
     def _twice(self) -> Iterator[tuple[str, Text, Text]]:
         for keys, allowed in (
             (
                 ("loss", "lose_every", "lose_pattern", "loss_bursts"),
-                Phrase("check.one-of-them-frames-are-lost"),
+                Phrase("check.one-way-of-losing"),
             ),
-            (("queue", "queue_frames", "queue_time"), Phrase("check.one-of-them-queue")),
-            (LINES, Phrase("check.one-of-them-line")),
-            (("jitter", "jitter_samples"), Phrase("check.one-of-them-delays-are-drawn")),
+            (("queue", "queue_frames", "queue_time"), Phrase("check.one-limit-of-a-queue")),
+            (LINES, Phrase("check.one-rate-of-a-line")),
+            (("jitter", "jitter_samples"), Phrase("check.one-distribution-of-delays")),
         ):
             given = [key for key in keys if getattr(self, key)]
             if len(given) > 1:
@@ -179,20 +179,20 @@ class Impairments(BaseModel):
             yield (
                 "codel",
                 Phrase("check.codel-with-queue-time"),
-                Phrase("check.queue-or-queue-frames-codel-itself"),
+                Phrase("check.queue-without-time-limit"),
             )
         if self.codel and self.ecn_above:
-            yield "ecn_above", Phrase("check.ecn-above-with-codel"), Phrase("check.one-of-them-codel-marks")
+            yield "ecn_above", Phrase("check.ecn-above-with-codel"), Phrase("check.codel-marks-itself")
 
     def _without_rate(self) -> Iterator[tuple[str, Text, Text]]:
         for key in ("burst", "queue", "queue_frames", "queue_time", "codel", "ecn_above"):
             if getattr(self, key) and not any(getattr(self, line) for line in LINES):
-                yield key, Phrase("check.without-a-rate", what=key), Phrase("check.rate-whose-line-before")
+                yield key, Phrase("check.without-a-rate", what=key), Phrase("check.rate-behind-the-burst")
         if self.burst and self.rate is not None and not self.in_frames:
             yield (
                 "burst",
                 Phrase("check.burst-with-rate", rate=self.rate),
-                Phrase("check.rate-in-frames-20kpps"),
+                Phrase("check.rate-in-frames"),
             )
 
     def _losses(self) -> Iterator[Stage]:

@@ -165,18 +165,18 @@ class Wire(Impairments):
                     told.add(key)
                     yield (
                         (key,),
-                        Phrase("check.with-emulator-netem", key=key),
-                        Phrase("check.emulator-iolab", netem_keys=", ".join(NETEM_KEYS)),
+                        Phrase("check.key-with-netem", key=key),
+                        Phrase("check.key-of-emulator-iolab", netem_keys=", ".join(NETEM_KEYS)),
                     )
             if way.in_frames:
                 yield (
                     ("rate",),
-                    Phrase("check.rate-of-with-emulator-netem", rate=way.rate),
-                    Phrase("check.rate-in-bits-10mbit"),
+                    Phrase("check.rate-with-netem", rate=way.rate),
+                    Phrase("check.rate-in-bits"),
                 )
 
 
-ADDRESS_ALLOWED = Phrase("check.address-with-prefix-length-198-18")
+ADDRESS_ALLOWED = Phrase("check.address-with-prefix-length")
 
 
 def _address(value: str) -> str:

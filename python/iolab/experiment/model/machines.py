@@ -108,7 +108,7 @@ def destination(value: str) -> str:
         UnitError: it is no such place.
     """
     if not DESTINATION.fullmatch(value):
-        raise UnitError(value, Phrase("check.user-name-alias-of-your-ssh"))
+        raise UnitError(value, Phrase("check.ssh-destination"))
     return value
 
 
@@ -138,7 +138,7 @@ def mount_options(value: str) -> str:
         UnitError: the text has another form.
     """
     if not MOUNT_OPTIONS.fullmatch(value):
-        raise UnitError(value, Phrase("check.options-by-commas-as-mount-o"))
+        raise UnitError(value, Phrase("check.mount-options"))
     return value
 
 

@@ -29,11 +29,11 @@ MOST_FLOWS = 1_000_000
 MOST_PATTERN_BYTES = 1024
 """Of a payload's own bytes."""
 
-ADDRESSES_ALLOWED = Phrase("check.address-198-18-0-1-network")
+ADDRESSES_ALLOWED = Phrase("check.address-network-or-range")
 
-PORTS_ALLOWED = Phrase("check.port-9-or-range-of-ports")
+PORTS_ALLOWED = Phrase("check.port-or-port-range")
 
-PAYLOAD_ALLOWED = Phrase("check.incrementing-zeros-ones-random-seed", most_pattern_bytes=MOST_PATTERN_BYTES)
+PAYLOAD_ALLOWED = Phrase("check.payload-pattern", most_pattern_bytes=MOST_PATTERN_BYTES)
 
 
 @frozen
@@ -101,7 +101,7 @@ def address_range(value: object) -> AddressRange:
         first, last, step = _ends(value, value, ADDRESSES_ALLOWED)
         begin, end = ip_address(first), ip_address(last)
         if begin.version != end.version or int(end) < int(begin):
-            raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.range-ends-in-own-family-behind"))
+            raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.range-ends-behind-its-first"))
     except ValueError as error:
         raise UnitError(value, ADDRESSES_ALLOWED) from error
     return _checked(AddressRange(begin, (int(end) - int(begin)) // step + 1, step), value)
@@ -113,15 +113,15 @@ def _checked(found: AddressRange, value: object) -> AddressRange:
         raise UnitError(
             value,
             ADDRESSES_ALLOWED,
-            Phrase("check.addresses-range-has-at-most", count=found.count, most_flows=MOST_FLOWS),
+            Phrase("check.too-many-addresses", count=found.count, most_flows=MOST_FLOWS),
         )
     if found.first.version == 6 and last >> 64 != int(found.first) >> 64:
-        raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.range-of-ipv6-addresses-stays-within"))
+        raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.ipv6-range-within-one-network"))
     if any(
         address.is_multicast or address.is_unspecified
         for address in (found.first, found.first + (last - int(found.first)))
     ):
-        raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.flows-are-between-addresses-of-single"))
+        raise UnitError(value, ADDRESSES_ALLOWED, Phrase("check.flows-join-single-hosts"))
     return found
 
 

@@ -65,14 +65,14 @@ STORED = "stored"
 
 T = TypeVar("T")
 
-LINE_RATE_ALLOWED = Phrase("check.bit-with-bit-kbit-mbit-gbit")
+LINE_RATE_ALLOWED = Phrase("check.bit-or-frame-rate")
 
-SECONDS_ALLOWED = Phrase("check.whole-seconds-as-iperf3-counts")
+SECONDS_ALLOWED = Phrase("check.whole-seconds")
 
 MOST_SECONDS = 86_400
 """iperf3's own bound [s]."""
 
-WINDOW_ALLOWED = Phrase("check.size-up-to-512m-as-iperf3")
+WINDOW_ALLOWED = Phrase("check.iperf3-buffer-size")
 
 MOST_WINDOW_BYTES = 512 << 20
 """iperf3's own bound [bytes]."""
@@ -85,21 +85,21 @@ LEAST_MEMORY_BYTES = 96 << 20
 
 MOST_MEMORY_BYTES = 16 << 40
 
-MEMORY_ALLOWED = Phrase("check.96m-to-16t-whole-number")
+MEMORY_ALLOWED = Phrase("check.guest-memory-size")
 
 BLOCK_BYTES = 4096
 """The largest block that common disks have [bytes]."""
 
-BLOCKS_ALLOWED = Phrase("check.multiple-of-4k-in-bytes")
+BLOCKS_ALLOWED = Phrase("check.multiple-of-blocks")
 
 LEAST_PERIOD_MS, MOST_PERIOD_MS = 10, 60_000
 """What an agent reads counters at [ms]."""
 
-PERIOD_ALLOWED = Phrase("check.whole-milliseconds-from-10ms-to-60s")
+PERIOD_ALLOWED = Phrase("check.whole-milliseconds")
 
-OFFSET_ALLOWED = Phrase("check.time-as-0s-5s-200ms")
+OFFSET_ALLOWED = Phrase("check.time-before-or-after")
 
-LENGTH_ALLOWED = Phrase("check.size-from-1-to-1m")
+LENGTH_ALLOWED = Phrase("check.iperf3-write-length")
 
 MOST_REMEMBERED = 4096
 """Quantities remembered by their text."""

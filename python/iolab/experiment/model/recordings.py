@@ -60,21 +60,19 @@ def read_capture(data: bytes) -> Iterator[Frame]:
         return _pcap(data)
     if data[:4] == struct.pack("<I", SECTION):
         return _pcapng(data)
-    raise CaptureError(
-        Phrase("check.file-begins-with-neither-pcap-nor", hex=data[:4].hex(" ") or Phrase("check.nothing"))
-    )
+    raise CaptureError(Phrase("check.not-a-capture-file", hex=data[:4].hex(" ") or Phrase("check.nothing")))
 
 
 def _pcap(data: bytes) -> Iterator[Frame]:
     order, unit_ns = PCAP[data[:4]]
     if len(data) < 24:
-        raise CaptureError(Phrase("check.pcap-file-ends-within-header"))
+        raise CaptureError(Phrase("check.header-cut-off"))
     _check_link(struct.unpack_from(f"{order}I", data, 20)[0] & 0x0FFF_FFFF, Phrase("check.file"))
     head, at, number = struct.Struct(f"{order}IIII"), 24, 0
     while at < len(data):
         number += 1
         if at + 16 > len(data):
-            raise CaptureError(Phrase("check.file-ends-within-header-of-frame", number=number, at=at))
+            raise CaptureError(Phrase("check.frame-header-cut-off", number=number, at=at))
         seconds, units, kept, whole = head.unpack_from(data, at)
         yield Frame(seconds * NS_PER_S + units * unit_ns, _whole(data, at + 16, (kept, whole), number))
         at += 16 + kept
@@ -95,9 +93,7 @@ def _pcapng(data: bytes) -> Iterator[Frame]:
             interfaces = []
             _, length = _block(data, at, order)
         if length < 12 or length % 4 or length > MOST_BLOCK_BYTES or at + length > len(data):
-            raise CaptureError(
-                Phrase("check.block-of-bytes-at-byte", length=length, at=at, data_count=len(data))
-            )
+            raise CaptureError(Phrase("check.block-damaged", length=length, at=at, data_count=len(data)))
         body = at + 8
         if kind == INTERFACE:
             interfaces.append(_interface(data, body, at + length - 4, order, len(interfaces)))
@@ -106,19 +102,19 @@ def _pcapng(data: bytes) -> Iterator[Frame]:
             place, high, low, kept, whole = struct.unpack_from(f"{order}IIIII", data, body)
             if place >= len(interfaces) or body + 20 + kept > at + length - 4:
                 raise CaptureError(
-                    Phrase("check.frame-at-byte-of-interface", number=number, at=at, place=place)
+                    Phrase("check.frame-of-unknown-interface", number=number, at=at, place=place)
                 )
             of = interfaces[place]
             time_ns = (high << 32 | low) * NS_PER_S // of.units_per_s + of.offset_s * NS_PER_S
             yield Frame(time_ns, _whole(data, body + 20, (kept, whole), number))
         elif kind in (SIMPLE_PACKET, OLD_PACKET):
-            raise CaptureError(Phrase("check.frame-at-byte-block-without-time", number=number + 1, at=at))
+            raise CaptureError(Phrase("check.frame-without-time", number=number + 1, at=at))
         at += length
 
 
 def _block(data: bytes, at: int, order: str) -> tuple[int, int]:
     if at + 12 > len(data):
-        raise CaptureError(Phrase("check.file-ends-within-block-at-byte", at=at))
+        raise CaptureError(Phrase("check.block-cut-off", at=at))
     kind, length = struct.unpack_from(f"{order}II", data, at)
     return kind, length
 
@@ -127,12 +123,12 @@ def _byte_order(data: bytes, at: int) -> str:
     for order in "<>":
         if struct.unpack_from(f"{order}I", data, at + 8)[0] == BYTE_ORDER:
             return order
-    raise CaptureError(Phrase("check.section-at-byte-whose-byte-order", at=at))
+    raise CaptureError(Phrase("check.section-without-byte-order", at=at))
 
 
 def _interface(data: bytes, body: int, end: int, order: str, place: int) -> _Interface:
     if body + 8 > end:
-        raise CaptureError(Phrase("check.interface-cut-short-at-byte", place=place, body=body))
+        raise CaptureError(Phrase("check.interface-cut-off", place=place, body=body))
     _check_link(struct.unpack_from(f"{order}H", data, body)[0], Phrase("check.interface-place", place=place))
     found, at = _Interface(1_000_000, 0), body + 8
     while at + 4 <= end:
@@ -150,17 +146,15 @@ def _interface(data: bytes, body: int, end: int, order: str, place: int) -> _Int
 
 def _check_link(link: int, what: Text) -> None:
     if link != ETHERNET:
-        raise CaptureError(Phrase("check.link-type-only-ethernet-1", what=what, link=link))
+        raise CaptureError(Phrase("check.link-type-not-ethernet", what=what, link=link))
 
 
 def _whole(data: bytes, begin: int, lengths: tuple[int, int], number: int) -> bytes:
     kept, whole = lengths
     if kept < whole:
-        raise CaptureError(Phrase("check.frame-was-cut-of-bytes", number=number, kept=kept, whole=whole))
+        raise CaptureError(Phrase("check.frame-was-cut", number=number, kept=kept, whole=whole))
     if begin + kept > len(data):
-        raise CaptureError(
-            Phrase("check.file-ends-within-frame-at-byte", number=number, data_count=len(data))
-        )
+        raise CaptureError(Phrase("check.frame-cut-off", number=number, data_count=len(data)))
     return data[begin : begin + kept]
 
 
@@ -170,9 +164,9 @@ MOST_FRAMES = 1_000_000
 LONGEST_BACK_NS = 1_000_000_000
 """Captures of several queues go back by microseconds; by more than this a time is wrong."""
 
-ALLOWED = Phrase("check.pcap-or-pcapng-file-of-ethernet", most_frames=MOST_FRAMES)
+ALLOWED = Phrase("check.capture-of-ethernet-frames", most_frames=MOST_FRAMES)
 
-PREFIXES_ALLOWED = Phrase("check.networks-of-one-family-and-length")
+PREFIXES_ALLOWED = Phrase("check.networks-of-one-length")
 
 
 @frozen
@@ -228,7 +222,7 @@ def _of(file: FileBytes, digest: str) -> Recording:
             if frames and frame.time_ns < latest:
                 back += 1
                 if latest - frame.time_ns > LONGEST_BACK_NS:
-                    raise CaptureError(Phrase("check.time-of-frame-goes-back", number=number))
+                    raise CaptureError(Phrase("check.frame-goes-back-in-time", number=number))
             latest = max(latest, frame.time_ns) if frames else frame.time_ns
             frames.append(Frame(latest, frame.bytes))
     except CaptureError as error:

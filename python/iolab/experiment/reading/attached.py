@@ -30,7 +30,7 @@ MOST_RECORDED_BYTES = 64 << 20
 
 RECORDING_ALLOWED = Phrase("check.name-of-readable-file")
 
-ALLOWED = Phrase("check.name-of-readable-file-of-at-most")
+ALLOWED = Phrase("check.name-of-readable-text")
 
 
 def attach(document: Any, folder: Path, problems: Problems) -> Mapping[str, bytes]:
@@ -76,7 +76,7 @@ def _read(folder: Path, name: str, most_bytes: int) -> bytes | Text:
     """Return what a file holds, or why it cannot be had."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not name.isprintable():
-        return Phrase("check.path-leads-out-of-experiment-folder")
+        return Phrase("check.path-out-of-folder")
     for place in (folder / path, folder / COPIES / path):
         try:
             if not place.exists():
@@ -172,7 +172,7 @@ def _check_factors(content: object, counts: Mapping[str, int], problems: Problem
             _check_factors(value, counts, problems)
             continue
         if name not in counts:
-            advice = Phrase("check.write-count-1-in-lab-machines", name=name)
+            advice = Phrase("check.write-count-of-one", name=name)
             problems.add(
                 line, Phrase("check.reading", place=key), name, Phrase("check.machine-with-count"), advice
             )
@@ -206,13 +206,16 @@ def _check_names(base: World, written: Written, problems: Problems) -> None:
         for taken in sorted(plain & {f"{name}{number}" for number in range(1, count + 1)}):
             line = line_of(written.groups["machines"], taken)
             problems.add(
-                line, Phrase("check.counting-machines"), taken, Phrase("check.name-no-counted", name=name)
+                line,
+                Phrase("check.counting-machines"),
+                taken,
+                Phrase("check.name-that-no-count-makes", name=name),
             )
     for (group, name), (data, line) in base.items():
         left = next((text for text in (name, *_texts(data)) if EACH in text), None)
         if left is not None:
             known = ", ".join(f"{each}{EACH}" for each in written.counts)
-            allowed = Phrase("check.list-or-in-what-link", known=known, each=EACH)
+            allowed = Phrase("check.list-or-each", known=known, each=EACH)
             problems.add(line, Phrase("check.reading-part", place=group, part=name), left, allowed)
 
 

@@ -127,8 +127,8 @@ def read(data: bytes, problems: Problems, keys: Text = TOP_KEYS) -> Table | None
             1,
             Phrase("check.reading-yaml"),
             type(error).__name__,
-            Phrase("check.yaml-1-2"),
-            Phrase("check.look-for-unusual-characters-or-markers"),
+            Phrase("check.allowed-yaml"),
+            Phrase("check.look-for-unusual-characters"),
         )
         return None
     if not isinstance(top, Table):
@@ -164,8 +164,8 @@ def _decoded(data: bytes, problems: Problems) -> str | None:
             line,
             Phrase("check.reading-file"),
             Phrase("check.byte", byte=f"{data[error.start]:02x}"),
-            Phrase("check.utf-8-text"),
-            Phrase("check.save-file-as-utf-8"),
+            Phrase("check.allowed-encoding"),
+            Phrase("check.save-in-allowed-encoding"),
         )
         return None
     for at, character in enumerate(text):
@@ -263,7 +263,7 @@ class _Builder:
                 line,
                 Phrase("check.the-tag", tag=tag),
                 Phrase("check.plain-values-without-tags"),
-                Phrase("check.remove-tag-quote-text-begins"),
+                Phrase("check.remove-or-quote-tag"),
             )
 
     def alias(self, event: AliasEvent, line: int) -> None:
@@ -271,8 +271,8 @@ class _Builder:
             self.fail(
                 line,
                 f"*{event.anchor}",
-                Phrase("check.alias-of-anchor-complete-above"),
-                Phrase("check.quote-text-or-path-begins"),
+                Phrase("check.alias-of-complete-anchor"),
+                Phrase("check.quote-text-with-asterisk"),
             )
         value, nodes = self.anchors[event.anchor]
         if self.expects_key():
@@ -280,7 +280,7 @@ class _Builder:
                 line,
                 Phrase("check.alias-as-key", anchor=event.anchor),
                 Phrase("check.text-as-key"),
-                Phrase("check.quote-path-begins"),
+                Phrase("check.quote-path-with-asterisk"),
             )
         self.count(line, nodes)
         self.put(value, line, None)
@@ -307,7 +307,7 @@ class _Builder:
                 line,
                 Phrase("check.merge-key"),
                 Phrase("check.keys-written-out"),
-                Phrase("check.yaml-1-2-has-no-merge"),
+                Phrase("check.yaml-without-merge-keys"),
             )
         if not name.strip() or (event.style in (None, "") and name in ("~", "null")):
             self.fail(line, Phrase("check.empty-key"), Phrase("check.text-as-key"))
@@ -320,7 +320,7 @@ class _Builder:
                 Phrase("check.reading-yaml"),
                 Phrase("check.key-twice", key=name),
                 Phrase("check.each-key-once"),
-                Phrase("check.first-at-line-remove", first=first),
+                Phrase("check.remove-one-of-two-keys", first=first),
             )
         content.lines[name] = line
         entry.key = name
@@ -339,7 +339,7 @@ class _Builder:
             return number, text if str(number) != text else None
         if _FLOAT.fullmatch(text):
             if len(text) > MOST_DIGITS or abs(float(text)) == float("inf"):
-                self.fail(line, text, Phrase("check.number-fits-double"))
+                self.fail(line, text, Phrase("check.number-that-fits-double"))
             return float(text), text
         if _NOT_FINITE.fullmatch(text):
             self.fail(line, text, Phrase("check.finite-number"))

@@ -157,8 +157,8 @@ _INSTEAD: Mapping[str, Mapping[str, Text]] = {
     "top": {word: Phrase("check.write-for-it", word=right) for word, right in _TOP.items()},
     "links": {
         **{word: Phrase("check.write-wire", key=word) for word in ("delay", "loss", "corrupt", "duplicate")},
-        "rate": Phrase("check.write-shape-at-machine-port-qdisc"),
-        "bandwidth": Phrase("check.write-shape-at-machine-port-qdisc"),
+        "rate": Phrase("check.write-shape"),
+        "bandwidth": Phrase("check.write-shape"),
     },
     "machines.kind": {
         **dict.fromkeys(("docker", "container", "namespace", "lxc"), Phrase("check.write-netns")),

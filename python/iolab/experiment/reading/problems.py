@@ -45,7 +45,7 @@ class Problems:
                 Phrase("check.reading-file"),
                 Phrase("check.more-problems", count=left),
                 "none",
-                Phrase("check.mend-first-ones-and-check-again"),
+                Phrase("check.mend-first-problems"),
             )
             ordered = [*ordered[:SHOWN], more]
         return InputError(ordered)
@@ -112,7 +112,7 @@ def listed(words: Iterable[str], most: int = 40) -> Text:
 RESERVED = frozenset({"machines", "links", "volumes", "measure", "factors", "lab", "value", "none", "all"})
 """Names that mean something else where a machine, link, volume or measure is named."""
 
-PORT_ALLOWED = Phrase("check.machine-port-port-interface-name")
+PORT_ALLOWED = Phrase("check.end-of-a-link-by-name")
 
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,14}", re.ASCII)
 
@@ -139,7 +139,7 @@ def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
     """Note what keeps a text from being read as YAML, at its line, with advice."""
     if not isinstance(error, MarkedYAMLError):
         problems.add(
-            1, Phrase("check.reading-yaml"), str(error).splitlines()[0][:200], Phrase("check.yaml-1-2")
+            1, Phrase("check.reading-yaml"), str(error).splitlines()[0][:200], Phrase("check.allowed-yaml")
         )
         return
     said = " ".join(str(part) for part in (error.context, error.problem) if part)
@@ -151,11 +151,15 @@ def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
     row = rows[line - 1] if line <= len(rows) else ""
     seen = row.strip()[:60] or Phrase("check.end-of-file")
     if opened:
-        advice: Text = Phrase("check.quote-opened-in-line-not-closed")
+        advice: Text = Phrase("check.quote-not-closed")
     else:
         advice = Phrase("check.indent-with-spaces-not-tabs") if "\t" in row else _syntax_advice(said)
     problems.add(
-        line, Phrase("check.reading-yaml-because", reason=said[:160]), seen, Phrase("check.yaml-1-2"), advice
+        line,
+        Phrase("check.reading-yaml-because", reason=said[:160]),
+        seen,
+        Phrase("check.allowed-yaml"),
+        advice,
     )
 
 
@@ -180,9 +184,9 @@ def _quote_opened(error: MarkedYAMLError, text: str, line: int) -> int | None:
 
 def _syntax_advice(said: str) -> Text:
     if "mapping values are not allowed" in said:
-        return Phrase("check.quote-text-holds-and-check-indentation")
+        return Phrase("check.quote-colon-check-indentation")
     if "could not find expected ':'" in said or "expected ',' or" in said:
-        return Phrase("check.bracket-brace-comma-or-colon-missing")
+        return Phrase("check.bracket-or-comma-missing")
     if "alias" in said or "anchor" in said:
-        return Phrase("check.quote-text-begins")
-    return Phrase("check.check-quotes-brackets-and-indentation")
+        return Phrase("check.quote-special-first-character")
+    return Phrase("check.check-quotes-and-brackets")

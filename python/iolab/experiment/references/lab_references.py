@@ -40,7 +40,7 @@ def _check_machines(view: View) -> None:
     for name, machine in view.lab.machines.items():
         section = Section("machines", name)
         if machine.kind != "host" and machine.count is not None:
-            advice = Phrase("check.write-count-in-lab-machines", name=name)
+            advice = Phrase("check.vary-count-by-path", name=name)
             view.say(
                 section, ("count",), Phrase("check.count-in-level"), Phrase("check.no-count-here"), advice
             )
@@ -79,18 +79,18 @@ def _check_join(view: View, section: Section, link: Link) -> None:
         allowed = (
             Phrase("check.join-with-mode", join=link.join, modes=listed(modes))
             if modes
-            else Phrase("check.mode-with-join-macvlan-or-ipvlan")
+            else Phrase("check.mode-of-macvlan-or-ipvlan")
         )
         view.say(section, ("mode",), Phrase("check.mode", mode=link.mode), allowed)
     if link.path is not None and not link.cable:
-        allowed = Phrase("check.path-on-cable-of-emulated-path")
-        view.say(section, ("path",), Phrase("check.path-on-link-made"), allowed)
+        allowed = Phrase("check.path-on-a-cable")
+        view.say(section, ("path",), Phrase("check.path-on-made-link"), allowed)
     if link.cable and link.join is not None:
         view.say(
             section,
             ("join",),
             Phrase("check.join-on-cable", join=link.join),
-            Phrase("check.no-join-cable-there"),
+            Phrase("check.cable-is-there"),
         )
 
 
@@ -101,7 +101,7 @@ def _check_wire(view: View, section: Section, link: Link, wire: Wire) -> None:
     for place, seen, allowed in wire.senseless(link.ends):
         view.say(section, ("wire", *place), seen, allowed)
     if wire.emulator == "netem" and link.shape is not None:
-        allowed = Phrase("check.emulator-iolab-or-no-shape-both")
+        allowed = Phrase("check.one-discipline-per-port")
         view.say(section, ("wire", "emulator"), Phrase("check.emulator-netem-with-shape"), allowed)
 
 
@@ -143,7 +143,7 @@ def _check_ends(view: View) -> None:
                 )
             elif not _joins_children(view, link, machine):
                 if end in taken:
-                    advice = Phrase("check.already-end-of-use-another-port", taken=taken[end])
+                    advice = Phrase("check.already-end-of-link", taken=taken[end])
                     view.say(section, ("ends", index), end, Phrase("check.port-of-one-link-only"), advice)
                 taken[end] = name
 
@@ -162,7 +162,7 @@ def _check_addresses(view: View) -> None:
     count = Counter(address.partition("/")[0] for _, _, address in given)
     for section, port, address in given:
         if count[address.partition("/")[0]] > 1:
-            view.say(section, ("addresses", port), address, Phrase("check.address-no-other-port"))
+            view.say(section, ("addresses", port), address, Phrase("check.address-of-no-other-port"))
 
 
 MODES = {"macvlan": ("bridge",), "ipvlan": ("l2", "l3", "l3s")}
@@ -184,7 +184,7 @@ def check_standing(view: View, section: Section, machine: Machine) -> None:
                     section,
                     ("run", name, key),
                     Phrase("check.empty-word"),
-                    Phrase("check.name-of-program-first"),
+                    Phrase("check.program-name-first"),
                 )
     for name, service in machine.services.items():
         if service is None:
@@ -195,7 +195,7 @@ def check_standing(view: View, section: Section, machine: Machine) -> None:
                 section,
                 ("services", name, "run"),
                 Phrase("check.empty-word"),
-                Phrase("check.name-of-program-first"),
+                Phrase("check.program-name-first"),
             )
         if service.within > LONGEST_START_NS:
             seen, allowed = (

@@ -98,7 +98,7 @@ def _check_below(view: View, section: Section, link: Link, end: PortRef) -> None
             section,
             ("over",),
             listed(known),
-            Phrase("check.link-with-end-at-to-carry", machine=end.machine, end=end),
+            Phrase("check.link-to-carry-end", machine=end.machine, end=end),
         )
 
 
@@ -108,9 +108,9 @@ def _check_keys(view: View, section: Section, link: Link) -> None:
             None,
             type(link).model_fields[key].get_default(call_default_factory=True),
         ):
-            allowed: Text = Phrase("check.ends-and-over-alone-there-only")
+            allowed: Text = Phrase("check.set-on-link-below")
             if not is_plain(link):
-                allowed = Phrase("check.no-on-link-over-another", key=key)
+                allowed = Phrase("check.key-not-over-a-link", key=key)
             view.say(section, (key,), key, allowed)
     for key, seen, allowed in _senseless(link):
         view.say(section, (key,), seen, allowed)
@@ -131,17 +131,17 @@ def _senseless(link: Link) -> Iterator[tuple[str, Text, Text]]:
             Phrase("check.two-ends-links-below-join"),
         )
     if link.bond is not None and link.mtu is not None:
-        yield "mtu", Phrase("check.mtu-on-bond", mtu=link.mtu), Phrase("check.mtu-of-links-below-bond-takes")
+        yield "mtu", Phrase("check.mtu-on-bond", mtu=link.mtu), Phrase("check.mtu-of-links-below")
     if link.id is not None and link.tunnel == "wireguard":
         yield (
             "id",
             Phrase("check.id-with-tunnel-wireguard", id=link.id),
-            Phrase("check.no-id-keys-tell-peers-apart"),
+            Phrase("check.keys-identify-peers"),
         )
     if link.id is not None and link.bond is not None:
         yield "id", Phrase("check.id-with-bond", id=link.id, bond=link.bond), Phrase("check.id-on-tunnel")
     if link.id is not None and link.tunnel == "vxlan" and link.id >= 1 << 24:
-        yield "id", Phrase("check.id", id=link.id), Phrase("check.vxlan-network-identifier-0-to-16777215")
+        yield "id", Phrase("check.id", id=link.id), Phrase("check.vxlan-network-identifier")
     if link.hash is not None and link.bond not in POLICIES:
         yield (
             "hash",
@@ -151,8 +151,8 @@ def _senseless(link: Link) -> Iterator[tuple[str, Text, Text]]:
     if link.shape is not None and link.shape.qdisc == "pacer":
         yield (
             "shape",
-            Phrase("check.qdisc-pacer-on-link-over-another"),
-            Phrase("check.kernel-qdisc-or-pacer-on-link"),
+            Phrase("check.pacer-over-a-link"),
+            Phrase("check.kernel-qdisc-or-pacer-below"),
         )
 
 
@@ -182,12 +182,12 @@ def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
     _check_discipline(view, section, link, shape)
     _check_frames_fit(view, section, link, shape)
     if shape.limit is not None and shape.latency is not None:
-        allowed = Phrase("check.one-of-two-both-say-how")
+        allowed = Phrase("check.one-limit-of-queue")
         view.say(section, ("shape", "latency"), Phrase("check.limit-and-latency"), allowed)
     if shape.default is not None and shape.default not in shape.classes:
         view.add(section, ("shape", "default"), shape.default, shape.classes, Phrase("check.a-class"))
     elif shape.default is not None and shape.below(shape.default):
-        allowed = Phrase("check.class-without-classes-below")
+        allowed = Phrase("check.leaf-class")
         view.say(section, ("shape", "default"), shape.default, allowed)
     if _check_tree(view, section, shape) and shape.rate is not None:
         _check_sums(view, section, shape)
@@ -215,7 +215,7 @@ def _check_discipline(view: View, section: Section, link: Link, shape: Shape) ->
             Phrase("check.rate-with-qdisc", qdisc=takers),
         )
     if shape.qdisc == "pacer" and shape.burst is not None and link.wire is not None:
-        allowed = Phrase("check.no-burst-emulated-path-has-times")
+        allowed = Phrase("check.emulated-path-has-own-times")
         view.say(section, ("shape", "burst"), Phrase("check.burst-on-link-with-wire"), allowed)
     for key in QDISC_KEYS:
         if getattr(shape, key) and key not in row.keys:
@@ -231,7 +231,7 @@ def _check_discipline(view: View, section: Section, link: Link, shape: Shape) ->
 def _check_frames_fit(view: View, section: Section, link: Link, shape: Shape) -> None:
     """Note a queue or a bucket too small for a full frame of the link, and a rate too low for tc."""
     frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + ETHERNET_HEADER_BYTES
-    allowed = Phrase("check.at-least-frame-of-link-bytes", frame_bytes=frame_bytes)
+    allowed = Phrase("check.at-least-one-frame", frame_bytes=frame_bytes)
     if shape.limit is not None and shape.limit < frame_bytes:
         view.say(section, ("shape", "limit"), Phrase("check.queue-of-bytes", size=shape.limit), allowed)
     if shape.qdisc in WHOLE_BUCKETS and shape.burst is not None and shape.burst < frame_bytes:
@@ -267,11 +267,11 @@ def _check_class(view: View, section: Section, shape: Shape, name: str, one: Sha
                 )
     for key, end in (("from", one.src), ("to", one.dst)):
         if end is not None and check_place(view, section, (*place, key), end) and shape.below(name):
-            allowed = Phrase("check.filters-of-classes-without-classes-below")
+            allowed = Phrase("check.filters-of-leaf-classes")
             view.say(
                 section,
                 (*place, key),
-                Phrase("check.has-below", name=name, below=", ".join(shape.below(name))),
+                Phrase("check.class-has-classes-below", name=name, below=", ".join(shape.below(name))),
                 allowed,
             )
     if one.leaf is not None and shape.below(name):
@@ -279,7 +279,7 @@ def _check_class(view: View, section: Section, shape: Shape, name: str, one: Sha
             section,
             (*place, "leaf"),
             Phrase("check.has-classes-below", name=name),
-            Phrase("check.queues-of-classes-without-any"),
+            Phrase("check.queues-of-leaf-classes"),
         )
     if one.leaf is not None and shape.limit is not None:
         view.say(

@@ -97,8 +97,8 @@ def idle_volumes(lab: Lab, used: Collection[str]) -> Iterator[VolumeTrouble]:
     """Yield the volumes of a lab that no machine has as a disk, in any cell."""
     for name in lab.volumes:
         if name not in used:
-            allowed = Phrase("check.volume-some-machine-has-among-disks")
-            advice = Phrase("check.write-disks-volume-name-at-machine", name=name)
+            allowed = Phrase("check.volume-of-some-machine")
+            advice = Phrase("check.give-volume-to-machine", name=name)
             yield VolumeTrouble(
                 Section("volumes", name), (), Phrase("check.no-machine-uses", name=name), allowed, advice
             )
@@ -116,8 +116,8 @@ def volume_troubles(lab: Lab) -> Iterator[VolumeTrouble]:
                     section,
                     place,
                     Phrase("check.has-already", volume=disk.volume, owner=owner),
-                    Phrase("check.volume-no-other-disk-two-writers"),
-                    Phrase("check.give-each-machine-volume-of-own"),
+                    Phrase("check.volume-with-one-writer"),
+                    Phrase("check.volume-for-each-machine"),
                 )
             elif trouble := _far(lab, name, machine, disk.volume):
                 yield VolumeTrouble(section, place, *trouble)
@@ -136,7 +136,7 @@ def _far(lab: Lab, name: str, machine: Machine, volume: str) -> tuple[Text, Text
     place = (
         Phrase("check.remove-on-from-volume")
         if opener == THIS_COMPUTER
-        else Phrase("check.write-on-at-volume", opener=opener)
+        else Phrase("check.write-where-volume-lies", opener=opener)
     )
     return seen, Phrase("check.volume-on-same-computer"), place
 

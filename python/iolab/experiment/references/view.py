@@ -86,7 +86,7 @@ def check_place(view: View, section: Section, place: Place, name: str) -> bool:
             place,
             name,
             (port for port in view.ports if port.machine == ref.machine),
-            Phrase("check.port-link"),
+            Phrase("check.port-of-some-link"),
         )
     else:
         view.add(
@@ -94,7 +94,7 @@ def check_place(view: View, section: Section, place: Place, name: str) -> bool:
             place,
             name,
             (*view.lab.machines, *view.ports) if ref.port else view.lab.machines,
-            Phrase("check.machine-or-machine-port-link"),
+            Phrase("check.machine-or-linked-port"),
         )
     return False
 
@@ -160,13 +160,13 @@ def _check_together(view: View, resolver: Resolver, section: Section, measure: M
         )
     if kind.parts is None:
         if section.name in resolver.together:
-            view.say(section, ("kind",), measure.kind, Phrase("check.one-kind-in-all-cells-where"))
+            view.say(section, ("kind",), measure.kind, Phrase("check.same-kind-in-all-cells"))
         return
     parts = kind.parts(measure)
     if section.name not in resolver.together or any(
         part in resolver.measures and part not in resolver.together[section.name] for part in parts
     ):
-        allowed = Phrase("check.same-measures-in-all-cells-written")
+        allowed = Phrase("check.same-measures-in-all-cells")
         view.say(section, ("of",), ", ".join(parts), allowed)
         return
     for part in parts:
@@ -184,7 +184,7 @@ def _check_together(view: View, resolver: Resolver, section: Section, measure: M
                 section,
                 ("of", part),
                 Phrase("check.takes-already", part=part, other=other),
-                Phrase("check.measure-in"),
+                Phrase("check.measure-of-this-list"),
             )
 
 
@@ -210,7 +210,7 @@ def _check_looks(view: View, section: Section, measure: Measure) -> None:
                 view.say(
                     section,
                     place,
-                    Phrase("check.at-beside-before", at=one.at, before=before[0]),
+                    Phrase("check.value-beside-earlier-value", at=one.at, before=before[0]),
                     Phrase("check.one-of-link", key=key, link=link),
                 )
 
@@ -232,7 +232,7 @@ def check_any_cpus(view: View, section: Section, place: Place, machine: str) -> 
     """Note a machine with `program_cpus` in a measure whose program does not follow them."""
     found = view.lab.machines.get(machine)
     if found is not None and found.kind == "netns" and found.program_cpus:
-        allowed = Phrase("check.machines-without-program-cpus-kinds-follow")
+        allowed = Phrase("check.machines-without-program-cpus")
         view.say(section, place, Phrase("check.has-program-cpus", machine=machine), allowed)
 
 
@@ -251,7 +251,7 @@ def check_pair(view: View, section: Section, place: Place, key: str, source: str
                 section,
                 (*place, word),
                 Phrase("check.no-link-reaches", name=name),
-                Phrase("check.machine-with-port-on-some-link"),
+                Phrase("check.machine-on-some-link"),
             )
             return
     if source == target:
