@@ -2,6 +2,7 @@
 # Runs the static checks and the tests of both languages, even when the first fail, and exits 1 if any did.
 #   test.sh core   every check, every unit test, and each kind of lab test once: make test
 #   test.sh all    the core, then the tests that are marked `full` (Rust: `ignore = "full: ..."`): make test-all
+#   test.sh rust   of these, what only computes: in a session of its own, which gives way to all others
 # What does not measure runs in groups, as many in parallel as there are CPUs: an emulated guest that shares a CPU with
 # four others is late for everything. The output of a group is shown when it has ended, and is in build/GROUP.log.
 # A group that hangs is ended; its last lines then say in which test it was.
@@ -38,6 +39,7 @@ main() {
     case ${1:-} in
         core) core ;;
         all) core && full ;;
+        rust) idle_rust; exit ;;
         *) echo "test.sh: read '${1:-}', allowed: core, all" >&2; exit 2 ;;
     esac
     summarize
@@ -58,13 +60,12 @@ core() {
 }
 
 full() {
+    local places=$((cpus + 1))  # one more, for what has only the CPU time that no guest wants
     images nested xen host qemu linux-backports:nginx-light
-    begin guests-full pytest_set full "${again[@]}" "${guests[@]}"
     begin parents-full pytest_set full "${again[@]}" "${parents[@]}"
+    begin guests-full pytest_set full "${again[@]}" "${guests[@]}"
+    begin rust-full setsid bash "$0" rust
     begin agent-full rust_tests_with_guests
-    begin fuzz fuzz
-    begin oldest-rust oldest_rust
-    begin miri undefined_behaviour
     labs full
 }
 
@@ -103,9 +104,18 @@ rust_tests_with_guests() {
     limited nice -n 5 .venv/bin/pytest -q "${tests[@]}" "${again[@]}" tests/guest/image && return "$ended"
 }
 
+# Rust tests that compute for minutes, in CPU time that nobody else wants. Where the kernel shares CPUs among sessions,
+# as guests' agents have, niceness counts within a session alone: the whole session is niced.
+idle_rust() {
+    local check ended=0
+    chrt --idle --pid 0 $$ && { [[ ! -w /proc/$$/autogroup ]] || echo 19 >/proc/$$/autogroup; }
+    for check in fuzz oldest_rust undefined_behaviour; do "$check" || { failed "$check"; ended=1; }; done
+    return "$ended"
+}
+
 # Damaged frames, recordings, requests, and texts and messages of the kernel, for about a minute each.
 fuzz() {
-    local run=(limited nice -n 10 env IOLAB_FUZZ_CASES=1000000 IOLAB_CASES=40000 cargo test -q --locked)
+    local run=(limited env IOLAB_FUZZ_CASES=1000000 IOLAB_CASES=40000 cargo test -q --locked)
     "${run[@]}" -p iolab-frame --test robustness && "${run[@]}" -p iolab-protocol --test robustness &&
         "${run[@]}" -p iolab-samplers --lib robustness
 }
@@ -115,7 +125,7 @@ oldest_rust() {
     local version
     version=$(sed -nE 's/^rust-version = "(.*)"/\1/p' Cargo.toml)
     rustup --version >/dev/null 2>&1 || { echo "skipped: needs rustup, for Rust $version"; return 0; }
-    limited nice -n 10 env CARGO_TARGET_DIR="$PWD/build/rust-$version" rustup run --install "$version" \
+    limited env CARGO_TARGET_DIR="$PWD/build/rust-$version" rustup run --install "$version" \
         cargo check -q --workspace --all-targets --locked && echo "test: Rust $version builds it"
 }
 
@@ -123,7 +133,7 @@ oldest_rust() {
 undefined_behaviour() {
     cargo +nightly miri --version >/dev/null 2>&1 || { echo "skipped: needs Miri: rustup toolchain install nightly -c miri"; return 0; }
     local manifest=$PWD/Cargo.toml target=$PWD/build/miri
-    (cd / && CARGO_TARGET_DIR=$target limited nice -n 10 cargo +nightly miri test -q --manifest-path "$manifest" -p iolab-port --lib ring)
+    (cd / && CARGO_TARGET_DIR=$target limited cargo +nightly miri test -q --manifest-path "$manifest" -p iolab-port --lib ring)
 }
 
 # Builds the images that guests start from. Tests of guests are skipped where that is not permitted.
