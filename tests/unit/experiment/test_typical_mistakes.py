@@ -113,6 +113,6 @@ def test_a_typical_mistake_is_answered_by_what_to_write(
     assert any(
         problem.where == f"f.yaml:{line}"
         and str(problem.seen) == seen
-        and answer in f"{problem.allowed}; {problem.advice}"
+        and answer in f"{problem.allowed!s}; {problem.advice!s}"
         for problem in caught.value.problems
     ), str(caught.value)

@@ -215,7 +215,8 @@ def _note_instrument(seen: object, line: int, doing: Text, problems: Problems) -
         )
         return
     if isinstance(seen, Mapping):
-        line, doing, seen = line_of(seen, "kind", line), f"{doing}.kind", seen["kind"]
+        doing = Phrase("check.doing-at-kind", doing=doing)
+        line, seen = line_of(seen, "kind", line), seen["kind"]
     problems.add(line, doing, seen, listed(kinds), did_you_mean(seen, kinds))
 
 
