@@ -9,7 +9,7 @@ use anyhow::Context;
 use iolab_disk::Request;
 use iolab_sys::attach_without_readahead;
 
-use crate::clock::now_ns;
+use crate::kernel::clock::now_ns;
 
 /// What asks for it on the command line.
 pub const ARGUMENT: &str = "disk";

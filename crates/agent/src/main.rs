@@ -2,57 +2,17 @@
 //!
 //! With no argument it speaks the protocol on standard input and output; `launch` is how it starts programs.
 
-mod answers;
-mod capture;
-mod captures;
-mod child;
-mod clock;
-mod commands;
-mod confine;
-mod devices;
+mod changes;
 mod disk;
-mod ending;
 mod facts;
-mod faults;
-mod files;
-mod folders;
-mod greeting;
 mod host;
 mod init;
-mod journal;
-mod journals;
-mod launch;
-mod launched;
-mod lease;
-mod macvtap;
-mod methods;
-mod netns;
-mod open_files;
-mod output;
-mod own_user;
-mod packets;
-mod procfs;
-mod programs_kept;
-mod readers;
-mod ready;
-mod recording;
-mod relay;
-mod relays;
-mod rootless;
+mod kernel;
+mod measuring;
+mod programs;
 mod roundtrip;
-mod series;
-mod serve;
-mod setting;
-mod spawn;
-mod state;
-mod supervise;
-mod sync;
-mod table;
-mod traffic;
-mod undo;
+mod session;
 mod verbs;
-mod watches;
-mod wires;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -66,10 +26,14 @@ use iolab_protocol::Notification;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Uid;
 
-use crate::greeting::Beginning;
+use crate::changes::commands;
+use crate::host::journal::Author;
+use crate::host::state::StateFolder;
 use crate::host::Host;
-use crate::journal::Author;
-use crate::state::StateFolder;
+use crate::kernel::{clock, macvtap, open_files, procfs, rootless};
+use crate::programs::{confine, launch};
+use crate::session::greeting::Beginning;
+use crate::session::{ending, greeting, lease, serve};
 
 const HELP: &str = "\
 iolab-agent works for an iolab controller on this host: it runs commands, supervises processes, makes network

@@ -6,7 +6,7 @@ use iolab_protocol::facts::InterfaceFacts;
 
 use crate::facts::patience;
 use crate::host::Host;
-use crate::spawn::Program;
+use crate::programs::spawn::Program;
 
 /// Add what `ethtool` tells of a card; nothing where it is not installed or does not tell.
 pub fn read(host: &Host, card: &mut InterfaceFacts) {

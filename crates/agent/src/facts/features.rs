@@ -6,12 +6,12 @@ use std::path::Path;
 use iolab_protocol::calls::SettingWrite;
 use iolab_sys::socket;
 
+use crate::changes::setting;
+use crate::changes::undo::undo_changes;
 use crate::facts::patience;
 use crate::host::Host;
-use crate::launch::Place;
-use crate::setting;
-use crate::spawn::Program;
-use crate::undo::undo_changes;
+use crate::programs::launch::Place;
+use crate::programs::spawn::Program;
 
 /// Each feature and the line for `ip -batch` that makes it.
 const LINKS: [(&str, &str); 15] = [

@@ -7,7 +7,7 @@ use std::path::Path;
 use iolab_protocol::facts::{Facts, InterfaceFacts, ProcessorFacts};
 use nix::sys::utsname::uname;
 
-use crate::faults::{refused_errno, Answer};
+use crate::kernel::faults::{refused_errno, Answer};
 
 /// Read what files tell; programs, features and settings stay empty. `known_interfaces` are those that were seen before the agent
 /// entered namespaces of its own.

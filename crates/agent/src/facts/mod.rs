@@ -18,9 +18,9 @@ use iolab_protocol::facts::{Facts, InterfaceFacts};
 
 pub use machine::interfaces;
 
-use crate::faults::Answer;
+use crate::changes::setting::read_value;
 use crate::host::Host;
-use crate::setting::read_value;
+use crate::kernel::faults::Answer;
 use crate::verbs::{verb, Verb};
 
 /// The methods of facts.

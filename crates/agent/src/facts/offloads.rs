@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::facts::patience;
 use crate::host::Host;
-use crate::spawn::Program;
+use crate::programs::spawn::Program;
 
 /// Whether an interface has a device behind it; those made of software alone are labs and their like.
 pub fn has_device(name: &str) -> bool {

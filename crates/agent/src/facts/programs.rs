@@ -2,7 +2,7 @@
 
 use crate::facts::patience;
 use crate::host::Host;
-use crate::spawn::Program;
+use crate::programs::spawn::Program;
 
 /// The line in which `name` says its version; `None` where it is not installed, empty where it does not say.
 pub fn version(host: &Host, name: &str) -> Option<String> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::system::finit_module;
 
 use crate::log;
-use crate::spawn::search_path;
+use crate::programs::spawn::search_path;
 
 /// Load the modules of the list, if there is one. One that cannot be loaded is reported; the next may not need it.
 pub fn load_listed() {

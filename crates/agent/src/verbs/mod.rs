@@ -11,9 +11,9 @@ use iolab_protocol::{Refusal, Request};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use crate::answers::{answer, give_last};
-use crate::faults::Answer;
 use crate::host::Host;
+use crate::kernel::faults::Answer;
+use crate::session::answers::{answer, give_last};
 
 /// The work on one request, its parameters read.
 pub type Job = Box<dyn FnOnce(&Arc<Host>) + Send>;

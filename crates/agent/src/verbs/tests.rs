@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{json, Map, Value};
 
 use super::Verb;
-use crate::methods::all;
+use crate::session::methods::all;
 
 /// What parameters and results are.
 pub trait Message: DeserializeOwned + Serialize + JsonSchema {}
@@ -124,7 +124,7 @@ fn every_method_is_named_once_and_has_an_example() {
 #[test]
 fn an_unknown_method_is_refused() {
     let request = parse_request(br#"{"jsonrpc":"2.0","id":7,"method":"agent.sing"}"#).unwrap();
-    let refusal = crate::methods::read(&request).err().unwrap();
+    let refusal = crate::session::methods::read(&request).err().unwrap();
     assert_eq!((refusal.id, refusal.error.code), (Some(7), iolab_protocol::ErrorCode::Method));
     assert!(refusal.error.message.contains("agent.ping, command.run"), "{}", refusal.error.message);
 }

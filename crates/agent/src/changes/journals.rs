@@ -1,0 +1,61 @@
+//! Answer `journal.list` and `journal.undo`, for the agent's own journal and for those of dead agents.
+
+use std::sync::Mutex;
+
+use iolab_protocol::calls::{JournalList, JournalUndo};
+use iolab_protocol::results::{JournalEntries, UndoReport};
+use iolab_protocol::ErrorObject;
+
+use crate::changes::undo::undo_changes;
+use crate::host::journal::{file_path, Journal};
+use crate::host::Host;
+use crate::kernel::faults::{refused, Answer};
+use crate::kernel::procfs::{kill_remains, Remains};
+use crate::kernel::sync::lock;
+use crate::verbs::{verb, Verb};
+
+/// The methods of journals.
+pub fn verbs() -> [Verb; 2] {
+    [
+        verb("journal.list", |host, params| list(host, &params)),
+        verb("journal.undo", |host, params| undo(host, &params)),
+    ]
+}
+
+/// The agent's own journal.
+const OWN: &str = "self";
+
+/// Answer `journal.list`.
+pub fn list(host: &Host, params: &JournalList) -> Answer<JournalEntries> {
+    if params.journal == OWN {
+        return Ok(JournalEntries { entries: lock(&host.journal).live().to_vec() });
+    }
+    Ok(JournalEntries { entries: open(host, &params.journal)?.live().to_vec() })
+}
+
+/// Answer `journal.undo`.
+pub fn undo(host: &Host, params: &JournalUndo) -> Answer<UndoReport> {
+    let _change = host.may_undo()?;
+    let keys = params.keys.as_deref();
+    if params.journal == OWN {
+        return Ok(undo_changes(host, &host.journal, keys));
+    }
+    let journal = Mutex::new(open(host, &params.journal)?);
+    let report = undo_changes(host, &journal, keys);
+    if lock(&journal).live().is_empty() {
+        kill_remains(Remains { journal: &params.journal, group: None, rootless: false });
+    }
+    let removed = lock(&journal).remove_if_empty();
+    removed.map_err(|error| refused("removing the journal", &params.journal, &error))?;
+    Ok(report)
+}
+
+fn open(host: &Host, id: &str) -> Answer<Journal> {
+    let unknown = || ErrorObject::unknown(format!("there is no journal '{id}' of a dead agent"), id);
+    if !host.predecessors()?.iter().any(|predecessor| predecessor.journal == id) {
+        return Err(unknown());
+    }
+    let path = file_path(&host.state.journals(), id);
+    let opened = Journal::open(&path).map_err(|error| refused("opening the journal", id, &error))?;
+    opened.ok_or_else(unknown)
+}

@@ -1,0 +1,333 @@
+//! What the whole agent shares, and the rules for when a request may change the host.
+
+pub mod journal;
+pub mod output;
+pub mod recording;
+pub mod relay;
+pub mod state;
+pub mod table;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use iolab_protocol::facts::InterfaceFacts;
+use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
+use iolab_traffic::{PortSet, RunningCapture, RunningDevice, RunningWatch, RunningWire};
+
+use crate::host::journal::{Author, Journal};
+use crate::host::output::Output;
+use crate::host::recording::Recording;
+use crate::host::relay::Link;
+use crate::host::state::{Claim, StateFolder};
+use crate::host::table::{Kind, Table};
+use crate::kernel::faults::{refused, Answer};
+use crate::kernel::macvtap::Door;
+use crate::kernel::sync::lock;
+use crate::programs::child::{Child, Children, End, Kin, Pipes, Tended};
+use crate::programs::spawn::{Program, Spawner};
+
+/// The agent's shared state.
+pub struct Host {
+    /// Where its lock and journals are.
+    pub state: StateFolder,
+    /// Its own journal.
+    pub journal: Mutex<Journal>,
+    /// Its journal's author: itself.
+    pub author: Author,
+    /// What waits to be written to the controller.
+    pub output: Arc<Output>,
+    /// All processes that run.
+    pub children: Arc<Children>,
+    /// Those the controller named, until they are collected.
+    pub processes: Table<Process>,
+    /// Series of readings.
+    pub series: Table<Recording>,
+    /// Sets of ports.
+    pub traffic: Table<Arc<PortSet>>,
+    /// Devices under test.
+    pub devices: Table<RunningDevice>,
+    /// Paths between interfaces.
+    pub wires: Table<RunningWire>,
+    /// Watches, running and over.
+    pub watches: Table<RunningWatch>,
+    /// Captures, running and over.
+    pub captures: Table<RunningCapture>,
+    /// Connections to others behind this agent.
+    pub relays: Table<Arc<Link>>,
+    /// Whether this is its machine's first process.
+    pub is_init: bool,
+    /// The host's interfaces, where the agent cannot see them from its own namespaces.
+    pub host_interfaces: Option<Vec<InterfaceFacts>>,
+    /// The way to macvtaps' devices of an agent without root, where sudo lets it.
+    pub door: Option<Door>,
+    /// Held while changes are taken back: one undoing at a time.
+    pub undoing: Mutex<()>,
+    /// The names of the namespaces and the undo keys of the folders that are being made.
+    pub making: Mutex<BTreeSet<String>>,
+    spawner: Spawner,
+    right: Mutex<Right>,
+    /// Read-held by requests that change the host, so that undoing and the end can wait for them; write-held while undoing.
+    changing: RwLock<()>,
+    /// Set once when the agent begins to end; no change begins afterwards.
+    ending: AtomicBool,
+    end: fn(&Self) -> !,
+}
+
+#[derive(Default)]
+struct Right {
+    claim: Option<Claim>,
+    clean: bool,
+}
+
+/// A process that the controller named.
+#[derive(Clone)]
+pub struct Process {
+    /// The process.
+    pub child: Arc<Child>,
+    /// The namespace it was started in.
+    pub netns: Option<String>,
+    /// Where its end is journalled.
+    pub sequence: Option<u64>,
+}
+
+/// A program that ran to its end.
+pub struct Ran {
+    /// The process.
+    pub child: Arc<Child>,
+    /// How it ended.
+    pub end: End,
+    /// Whether it was killed because its time was over.
+    pub timed_out: bool,
+}
+
+/// A program that runs and is not tended yet.
+pub struct Begun {
+    child: Arc<Child>,
+    pipes: Pipes,
+    /// When it was asked for.
+    ordered: Instant,
+}
+
+impl Begun {
+    /// Tend the program to its end, at most for `limit` from when it was asked for. One that does not end although it is killed then
+    /// is an error, and is collected whenever it ends.
+    pub fn finish(self, limit: Duration) -> Answer<Ran> {
+        let Self { child, pipes, ordered } = self;
+        let timed_out = match child.tend(pipes, ordered.checked_add(limit), Kin::GoOn) {
+            Tended::Ended { timed_out } => timed_out,
+            Tended::Stuck(pipes) => return Err(stuck(child, pipes, limit)),
+        };
+        let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
+        Ok(Ran { child, end, timed_out })
+    }
+}
+
+fn stuck(child: Arc<Child>, pipes: Pipes, limit: Duration) -> ErrorObject {
+    let pid = child.pid;
+    // Where no thread can be had it stays uncollected, which harms nobody.
+    let _ = std::thread::Builder::new().name(format!("tend {pid}")).spawn(move || {
+        child.tend(pipes, None, Kin::GoOn);
+    });
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let message = format!(
+        "process {pid} did not end within {limit_ms} ms, nor when it was killed: it waits in the kernel, as for a disk that does not answer"
+    );
+    ErrorObject::deadline(message, limit_ms)
+}
+
+impl Host {
+    /// An agent that has not claimed the host; `end` undoes everything and exits.
+    pub fn new(
+        state: StateFolder,
+        author: Author,
+        host_interfaces: Option<Vec<InterfaceFacts>>,
+        is_init: bool,
+        door: Option<Door>,
+        end: fn(&Self) -> !,
+    ) -> std::io::Result<Self> {
+        let children = Arc::new(Children::default());
+        Ok(Self {
+            journal: Mutex::new(Journal::new(&state.journals(), author.clone())),
+            spawner: Spawner::begin(author.journal(), Arc::clone(&children))?,
+            state,
+            author,
+            host_interfaces,
+            is_init,
+            door,
+            output: Arc::default(),
+            children,
+            processes: Table::new(PROCESSES),
+            series: Table::new(SERIES),
+            traffic: Table::new(PORTS),
+            devices: Table::new(DEVICES),
+            wires: Table::new(WIRES),
+            watches: Table::new(WATCHES),
+            captures: Table::new(CAPTURES),
+            relays: Table::new(RELAYS),
+            undoing: Mutex::default(),
+            making: Mutex::default(),
+            right: Mutex::default(),
+            changing: RwLock::default(),
+            ending: AtomicBool::new(false),
+            end,
+        })
+    }
+
+    /// Try to become the agent that works here; the other's process if there is one.
+    pub fn claim(&self) -> Answer<Result<(), u32>> {
+        let mut right = lock(&self.right);
+        if right.claim.is_some() {
+            return Ok(Ok(()));
+        }
+        let claim = self.state.claim().map_err(|error| self.state_refused("locking", &error))?;
+        Ok(claim.map(|claim| right.claim = Some(claim)))
+    }
+
+    /// The journals that are to be undone before this agent may change anything.
+    pub fn predecessors(&self) -> Answer<Vec<Predecessor>> {
+        let tidy = lock(&self.right).claim.is_some();
+        self.state.predecessors(tidy).map_err(|error| self.state_refused("reading", &error))
+    }
+
+    /// The right to undo: nobody else works here. Waits for the changes in progress, which may not have happened yet although
+    /// they are journalled, and lets none begin while it is held.
+    pub fn may_undo(&self) -> Answer<RwLockWriteGuard<'_, ()>> {
+        self.check_claim()?;
+        let guard = self.changing.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.check_not_ending()?;
+        Ok(guard)
+    }
+
+    fn check_claim(&self) -> Answer<()> {
+        if let Err(busy_pid) = self.claim()? {
+            let message =
+                format!("another agent (process {busy_pid}) works on this host; end it or wait for it");
+            let data = ErrorData { busy_pid: Some(busy_pid), ..ErrorData::default() };
+            return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
+        }
+        Ok(())
+    }
+
+    /// The right to change this host: nobody else works here and nothing is left of dead agents.
+    pub fn may_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
+        self.check_claim()?;
+        let guard = self.begin_change()?;
+        if lock(&self.right).clean {
+            return Ok(guard);
+        }
+        let journals: Vec<String> = self.predecessors()?.into_iter().map(|each| each.journal).collect();
+        if journals.is_empty() {
+            lock(&self.right).clean = true;
+            return Ok(guard);
+        }
+        let message = format!(
+            "dead agents left changes on this host; undo their journals first: {}",
+            journals.join(", ")
+        );
+        let data = ErrorData { journals: Some(journals), ..ErrorData::default() };
+        Err(ErrorObject::new(ErrorCode::Busy, message).with(data))
+    }
+
+    fn begin_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
+        let guard = self.changing.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.check_not_ending()?;
+        Ok(guard)
+    }
+
+    /// To be asked while `changing` is held.
+    fn check_not_ending(&self) -> Answer<()> {
+        // Acquire pairs with the Release in `end_changes`: who sees the flag unset holds the guard the end waits for.
+        if self.ending.load(Ordering::Acquire) {
+            return Err(ErrorObject::new(ErrorCode::Busy, "the agent ends and changes nothing more"));
+        }
+        Ok(())
+    }
+
+    /// Whether the agent has begun to end.
+    pub fn is_ending(&self) -> bool {
+        // Acquire pairs with the Release in `end_changes`.
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Let no change begin any more, kill what runs, and wait (not for ever) until the changes in progress are over.
+    pub fn end_changes(&self) {
+        // Release pairs with the Acquire in `check_not_ending`.
+        self.ending.store(true, Ordering::Release);
+        self.children.close();
+        let deadline = Instant::now() + END_LIMIT;
+        while self.changing.try_write().is_err() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// End the agent: its controller has gone.
+    pub fn hang_up(&self) -> ! {
+        (self.end)(self)
+    }
+
+    /// Journal how a change is taken back, before it is made. The entry's place; none when the same one is there already.
+    pub fn record(&self, undo_key: &str, undo: Undo) -> Answer<Option<u64>> {
+        lock(&self.journal)
+            .append(undo_key, undo)
+            .map_err(|error| self.state_refused("journalling a change in", &error))
+    }
+
+    /// Journal that a change is taken back; nothing to do where nothing was recorded.
+    pub fn mark_undone(&self, sequence: impl Into<Option<u64>>) -> Answer<()> {
+        let Some(sequence) = sequence.into() else { return Ok(()) };
+        lock(&self.journal)
+            .mark_undone(sequence)
+            .map_err(|error| self.state_refused("journalling an undo in", &error))
+    }
+
+    /// Start a program up to the point where it waits for permission.
+    pub fn start(&self, program: Program) -> Answer<crate::programs::spawn::Held> {
+        self.spawner.start(program)
+    }
+
+    /// Run a program to its end, at most for `limit`.
+    pub fn run(&self, program: Program, limit: Duration) -> Answer<Ran> {
+        self.begin(program)?.finish(limit)
+    }
+
+    /// Let a program begin; after an error it has done nothing.
+    pub fn begin(&self, program: Program) -> Answer<Begun> {
+        let ordered = Instant::now();
+        let (child, pipes, _) = self.start(program)?.begin()?;
+        Ok(Begun { child, pipes, ordered })
+    }
+
+    fn state_refused(&self, doing: &str, error: &std::io::Error) -> ErrorObject {
+        refused(doing, &self.state.name.to_string_lossy(), error)
+    }
+}
+
+/// How long the end waits for changes in progress; their programs have been killed, so this is for a stuck kernel only.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+const PROCESSES: Kind = Kind {
+    name: "process",
+    taken: "a process of that id runs or was not collected; wait for it or stop it",
+    most: None,
+};
+const SERIES: Kind = Kind {
+    name: "series",
+    taken: "a series of that name is being read; stop it first",
+    most: Some((64, "series are being read already")),
+};
+const PORTS: Kind =
+    Kind { name: "set of ports", taken: "a set of that id is open; close it first", most: None };
+const DEVICES: Kind =
+    Kind { name: "device", taken: "a device of that id is in place; stop it first", most: None };
+const WIRES: Kind = Kind { name: "wire", taken: "a wire of that id is in place; stop it first", most: None };
+const WATCHES: Kind =
+    Kind { name: "watch", taken: "a watch of that id is there; close it first", most: None };
+const CAPTURES: Kind =
+    Kind { name: "capture", taken: "a capture of that id is there; close it first", most: None };
+const RELAYS: Kind = Kind {
+    name: "relay",
+    taken: "a relay of that id is open; close it first",
+    most: Some((256, "relays are open already")),
+};

@@ -1,0 +1,216 @@
+//! One open relay: a thread that reads, tells and writes until one side has had enough.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iolab_protocol::relay::{Noise, Received};
+use iolab_protocol::Notification;
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::unistd::{read, write};
+
+use super::connect::Line;
+use super::inbox::{Heard, Inbox};
+use super::outbox::{Offer, Outbox, Ticket};
+use crate::kernel::clock::now_ns;
+use crate::kernel::sync::lock;
+
+/// An open relay.
+pub struct Link {
+    line: Line,
+    wake: EventFd,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    outbox: Outbox,
+    /// The controller knows of the relay: it may be told what comes.
+    begun: bool,
+    closing: bool,
+    ended: bool,
+}
+
+/// The one who gets what comes.
+pub trait Listener {
+    /// Whether it can take more now.
+    fn has_room(&self) -> bool;
+    /// Tell it.
+    fn tell(&self, notification: Notification);
+}
+
+/// How a relay ended.
+pub struct Outcome {
+    /// Why.
+    pub reason: String,
+    /// Lines of noise left out since the last that was passed on.
+    pub dropped: u64,
+}
+
+impl Link {
+    /// A relay over `line`.
+    pub fn new(line: Line) -> io::Result<Self> {
+        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self { line, wake, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Begin to tell what comes.
+    pub fn begin(&self) {
+        lock(&self.state).begun = true;
+        self.changed.notify_all();
+    }
+
+    /// Have the relay ended.
+    pub fn close(&self) {
+        lock(&self.state).closing = true;
+        self.notify();
+    }
+
+    /// Wait for the end, at most for `limit`.
+    pub fn wait_for_end(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut state = lock(&self.state);
+        while !state.ended {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return false };
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// The relay is no more: whoever waits for it learns so.
+    pub fn set_ended(&self) {
+        lock(&self.state).ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Put a line behind the others.
+    pub fn offer(&self, line: Vec<u8>) -> Offer {
+        let offer = lock(&self.state).outbox.offer(line);
+        self.notify();
+        offer
+    }
+
+    /// Wait until a line counts as taken; false when it was not in time, and was taken back.
+    pub fn wait_until_taken(&self, ticket: Ticket, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut state = lock(&self.state);
+        loop {
+            if state.outbox.counts_as_taken(ticket) || state.ended {
+                return true;
+            }
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                return !state.outbox.withdraw(ticket);
+            };
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Serve the relay to its end.
+    pub fn serve(&self, id: &str, listener: &impl Listener) -> Outcome {
+        self.wait_until_begun();
+        let mut inbox = Inbox::new(now_ns());
+        let tell = |heard| listener.tell(notification(id, heard));
+        let reason = loop {
+            if let Err(reason) = self.turn(&mut inbox, listener.has_room(), &tell) {
+                break reason;
+            }
+        };
+        self.line.restore();
+        let (last, dropped) = inbox.finish(now_ns());
+        last.into_iter().for_each(tell);
+        Outcome { reason, dropped }
+    }
+
+    fn wait_until_begun(&self) {
+        let mut state = lock(&self.state);
+        while !state.begun && !state.closing {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Wait for something to do and do it; the reason when there will be nothing more.
+    fn turn(&self, inbox: &mut Inbox, has_room: bool, tell: &impl Fn(Heard)) -> Result<(), String> {
+        let (closing, writes) = {
+            let state = lock(&self.state);
+            (state.closing, !state.outbox.next().is_empty())
+        };
+        if closing {
+            return Err("closed".to_owned());
+        }
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::POLLIN, has_room);
+        wanted.set(PollFlags::POLLOUT, writes);
+        let mut polled =
+            [PollFd::new(self.line.as_fd(), wanted), PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
+        // An interrupted poll has no events; the next turn tries again.
+        let _ = poll(&mut polled, if has_room { PollTimeout::NONE } else { LOOK_AGAIN.into() });
+        let seen = polled[0].revents().unwrap_or(PollFlags::empty());
+        let _ = self.wake.read();
+        if seen.contains(PollFlags::POLLOUT) {
+            self.write()?;
+        }
+        if !has_room {
+            if seen.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
+                // It has ended, but what it said last is read when there is room.
+                thread::sleep(Duration::from_millis(u64::from(LOOK_AGAIN)));
+            }
+            return Ok(());
+        }
+        if seen.intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR) {
+            self.read(inbox, tell)?;
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::large_stack_arrays)] // Its thread has a stack many times as large.
+    fn read(&self, inbox: &mut Inbox, tell: &impl Fn(Heard)) -> Result<(), String> {
+        let mut buffer = [0; 64 * 1024];
+        match read(&self.line, &mut buffer) {
+            // A terminal whose other side has gone cannot be read any more.
+            Ok(0) | Err(Errno::EIO | Errno::ECONNRESET) => Err("the other side closed it".to_owned()),
+            Ok(length) => {
+                inbox.push(&buffer[..length], now_ns(), tell);
+                Ok(())
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
+            Err(errno) => Err(format!("reading: {}", errno.desc().to_lowercase())),
+        }
+    }
+
+    fn write(&self) -> Result<(), String> {
+        let mut state = lock(&self.state);
+        match write(&self.line, state.outbox.next()) {
+            Ok(length) => {
+                state.outbox.advance(length);
+                drop(state);
+                self.changed.notify_all();
+                Ok(())
+            }
+            // What the other side said before it went is read first; the reading finds its end.
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::EPIPE | Errno::EIO | Errno::ECONNRESET) => Ok(()),
+            Err(errno) => Err(format!("writing: {}", errno.desc().to_lowercase())),
+        }
+    }
+
+    fn notify(&self) {
+        // The counter is full only if it was written 2^64 times; then it wakes all the same.
+        let _ = self.wake.write(1);
+        self.changed.notify_all();
+    }
+}
+
+fn notification(id: &str, heard: Heard) -> Notification {
+    let id = id.to_owned();
+    match heard {
+        Heard::Message(message) => Notification::RelayReceived(Received { id, message }),
+        Heard::Noise { text, dropped } => Notification::RelayNoise(Noise { id, text, dropped }),
+    }
+}
+
+/// How often to look whether the listener has room (ms).
+const LOOK_AGAIN: u16 = 10;

@@ -1,0 +1,11 @@
+//! What the agent asks of Linux, and how it says that Linux refused.
+
+pub mod clock;
+pub mod faults;
+pub mod macvtap;
+pub mod netns;
+pub mod open_files;
+pub mod packets;
+pub mod procfs;
+pub mod rootless;
+pub mod sync;

@@ -1,0 +1,246 @@
+//! The agent's side of starting a program. One long-lived thread starts them all: the kernel sends the parent-death signal when
+//! the *thread* that started a process ends.
+
+use crate::programs::launched::{LaunchFailure, LaunchReport};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use iolab_protocol::calls::{Confined, OwnUser};
+use iolab_protocol::results::Walls;
+use iolab_protocol::ErrorObject;
+use nix::fcntl::{fcntl, FcntlArg, FdFlag, OFlag};
+use nix::unistd::pipe2;
+
+use crate::kernel::clock::now_ns;
+use crate::kernel::faults::{describe, refused, Answer};
+use crate::kernel::procfs::MARK;
+use crate::programs::child::{Child, Children, Kin, Pipes};
+use crate::programs::confine;
+use crate::programs::launch::{Launch, Place};
+
+/// A program to start.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// It and its arguments; not empty.
+    pub argv: Vec<String>,
+    /// Variables added to the agent's environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it runs.
+    pub place: Place,
+    /// The CPUs it may run on.
+    pub cpus: Option<Vec<usize>>,
+    /// Its standard input.
+    pub stdin: String,
+    /// How much of each output is kept (bytes).
+    pub capture_bytes: usize,
+    /// A text to look for in its output.
+    pub search: Option<String>,
+    /// Open files passed to it, each under its number.
+    pub files: Arc<[(i32, OwnedFd)]>,
+    /// What it has to do with as a user of its own.
+    pub own_user: Option<OwnUser>,
+    /// What it may reach, where that is not all.
+    pub confined: Option<Confined>,
+    /// Whether it undoes something, which is allowed while the agent ends.
+    pub undoes: bool,
+}
+
+/// A program that waits for permission to begin.
+pub struct Held {
+    /// Its process.
+    pub child: Arc<Child>,
+    /// What it writes to and reads from.
+    pub pipes: Pipes,
+    status: File,
+    go: File,
+}
+
+impl Held {
+    /// Let the program begin, and say what walls are around a confined one; an error when it could not.
+    pub fn begin(self) -> Answer<(Arc<Child>, Pipes, Option<Walls>)> {
+        let Self { child, pipes, mut status, mut go } = self;
+        // A launcher that has failed reads nothing any more; the reason is on the status pipe.
+        let _ = go.write_all(b"g");
+        let mut told = Vec::new();
+        // Where the launcher's words cannot be read, the program may have begun: only words tell that it has not.
+        let _ = status.read_to_end(&mut told);
+        match begun(&told) {
+            Ok(walls) => Ok((child, pipes, walls)),
+            Err(failure) => {
+                child.tend(pipes, None, Kin::End);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Give the program up before it began.
+    pub fn abandon(self) {
+        self.child.kill();
+        self.child.tend(self.pipes, None, Kin::End);
+    }
+}
+
+/// What a launcher said before it became the program, or why it did not.
+fn begun(told: &[u8]) -> Answer<Option<Walls>> {
+    let mut walls = None;
+    for report in serde_json::Deserializer::from_slice(told).into_iter::<LaunchReport>() {
+        match report {
+            Ok(LaunchReport::Walls(each)) => walls = Some(each),
+            Ok(LaunchReport::Failure(LaunchFailure { doing, path, errno })) => {
+                let message = format!("{doing} '{path}': {}", describe(errno));
+                return Err(ErrorObject::refused(message, Some(errno), path));
+            }
+            Err(_) => {
+                return Err(ErrorObject::refused("starting program: the launcher was killed", None, ""))
+            }
+        }
+    }
+    Ok(walls)
+}
+
+type Order = (Program, Sender<Answer<Held>>);
+
+/// Starts programs.
+pub struct Spawner {
+    orders: Sender<Order>,
+    journal: String,
+    children: Arc<Children>,
+}
+
+impl Spawner {
+    /// Begin the thread that starts programs for the agent with `journal` and enters them in `children`.
+    pub fn begin(journal: String, children: Arc<Children>) -> io::Result<Self> {
+        let (orders, received) = mpsc::channel::<Order>();
+        let spawner = Self { orders, journal: journal.clone(), children: Arc::clone(&children) };
+        thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+            for (program, answer) in received {
+                let started = start(&program, &journal, &children);
+                // The files it was passed are its own from now on.
+                drop(program);
+                // A request that does not wait any more has ended the agent.
+                let _ = answer.send(started);
+            }
+        })?;
+        Ok(spawner)
+    }
+
+    /// Start a program up to the point where it waits for permission.
+    pub fn start(&self, program: Program) -> Answer<Held> {
+        let gone = || refused("starting program", "the agent ends", &io::ErrorKind::BrokenPipe.into());
+        check_words(&program.argv, &program.env)?;
+        let (answer, answered) = mpsc::channel();
+        if program.confined.is_some() {
+            self.start_confined(program, answer)?;
+        } else {
+            self.orders.send((program, answer)).map_err(|_| gone())?;
+        }
+        answered.recv().map_err(|_| gone())?
+    }
+}
+
+impl Spawner {
+    /// Start a confined program from a thread of its own, which lasts as long as the program: what a thread starts is in a process
+    /// namespace from when the thread has one, and there is no way back for a thread of an ordinary user.
+    fn start_confined(&self, program: Program, answer: Sender<Answer<Held>>) -> Answer<()> {
+        let (journal, children) = (self.journal.clone(), Arc::clone(&self.children));
+        let work = move || {
+            let name = program.argv[0].clone();
+            let own =
+                confine::have_own_processes().map_err(|error| refused("starting program", &name, &error));
+            let started = own.and_then(|()| start(&program, &journal, &children));
+            drop(program);
+            let child = started.as_ref().ok().map(|held| Arc::clone(&held.child));
+            let _ = answer.send(started);
+            while child.as_ref().is_some_and(|child| child.end().is_none()) {
+                child.iter().for_each(|child| child.wait_for_change(LOOK_AGAIN));
+            }
+        };
+        let thread = thread::Builder::new().name("spawner".to_owned()).spawn(work);
+        thread.map(drop).map_err(|error| refused("starting a thread in", "the agent", &error))
+    }
+}
+
+/// How often a thread looks again whether its program has ended; its end wakes the thread.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// Refuse what the system cannot pass to a program.
+pub fn check_words(argv: &[String], env: &BTreeMap<String, String>) -> Answer<()> {
+    if argv.first().is_none_or(String::is_empty) {
+        return Err(ErrorObject::params("'argv' needs a program", argv));
+    }
+    let mut words = argv.iter().chain(env.keys()).chain(env.values());
+    if let Some(word) = words.find(|word| word.contains('\0')) {
+        return Err(ErrorObject::params("'argv' and 'env' are texts without NUL", word.as_str()));
+    }
+    match env.keys().find(|name| name.is_empty() || name.contains('=')) {
+        Some(name) => {
+            Err(ErrorObject::params("a variable's name in 'env' is not empty and has no '='", name.as_str()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn start(program: &Program, journal: &str, children: &Children) -> Answer<Held> {
+    let name = program.argv[0].clone();
+    try_start(program, journal, children).map_err(|error| refused("starting program", &name, &error))
+}
+
+fn try_start(program: &Program, journal: &str, children: &Children) -> io::Result<Held> {
+    let (status, status_of_child) = pipe2(OFlag::O_CLOEXEC)?;
+    let (go_of_child, go) = pipe2(OFlag::O_CLOEXEC)?;
+    inherit(&status_of_child)?;
+    inherit(&go_of_child)?;
+    program.files.iter().try_for_each(|(_, file)| inherit(file))?;
+    let settings = Launch {
+        parent: i32::try_from(std::process::id()).unwrap_or(0),
+        status: status_of_child.as_raw_fd(),
+        go: go_of_child.as_raw_fd(),
+        place: program.place.clone(),
+        cpus: program.cpus.clone(),
+        files: program.files.iter().map(|(target, file)| (file.as_raw_fd(), *target)).collect(),
+        own_user: program.own_user.clone(),
+        confined: program.confined.clone(),
+    };
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("launch").arg(serde_json::to_string(&settings)?).args(&program.argv);
+    if program.confined.is_some() {
+        command.env_clear(); // what the agent's user has there is no business of the program
+    }
+    command.env("PATH", search_path()).envs(&program.env).env(MARK, journal).process_group(0);
+    let stdin = if program.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let begin_ns = now_ns();
+    let (child, mut process) = children.admit(program.undoes, || {
+        let process = command.spawn()?;
+        let child = Child::new(process.id(), begin_ns, program.capture_bytes, program.search.as_deref())?;
+        Ok((Arc::new(child), process))
+    })?;
+    let pipes = Pipes {
+        stdin: process
+            .stdin
+            .take()
+            .map(|pipe| (File::from(OwnedFd::from(pipe)), program.stdin.clone().into_bytes())),
+        stdout: process.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe))),
+        stderr: process.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe))),
+    };
+    Ok(Held { child, pipes, status: status.into(), go: go.into() })
+}
+
+fn inherit(descriptor: &OwnedFd) -> io::Result<()> {
+    fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(())
+}
+
+/// The agent's PATH and the folders of system programs, which a plain user's PATH lacks.
+pub fn search_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
+    format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")
+}

@@ -1,0 +1,60 @@
+//! The lease of an agent on another host: when its controller has said nothing for so long, it has gone. A cut cable closes
+//! no standard input: the server that holds it waits for hours.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{bail, Context};
+
+use crate::host::Host;
+use crate::kernel::clock::now_ns;
+use crate::session::ending::end;
+
+/// The argument that gives the lease in seconds.
+pub const ARGUMENT: &str = "--lease-s";
+
+/// Read the argument's value.
+pub fn parse(text: Option<&str>) -> anyhow::Result<Duration> {
+    match text.map(str::parse) {
+        Some(Ok(seconds @ 1..=LONGEST_S)) => Ok(Duration::from_secs(seconds)),
+        _ => bail!("reading {ARGUMENT}: saw '{}'; allowed: 1 to {LONGEST_S} seconds", text.unwrap_or("")),
+    }
+}
+
+/// Note that the controller has been heard.
+pub fn renew() {
+    // Only a time: nothing else is published through it.
+    HEARD_NS.store(now_ns(), Ordering::Relaxed);
+}
+
+/// Undo everything and exit when the controller is not heard for `lease`.
+pub fn watch(host: &Arc<Host>, lease: Duration) -> anyhow::Result<()> {
+    renew();
+    let host = Arc::clone(host);
+    let watching = thread::Builder::new().name("lease".to_owned()).spawn(move || loop {
+        let silent = Duration::from_nanos(now_ns().saturating_sub(HEARD_NS.load(Ordering::Relaxed)));
+        match lease.checked_sub(silent).filter(|left| !left.is_zero()) {
+            Some(left) => thread::sleep(left),
+            None => end(&host, |_| {}),
+        }
+    });
+    watching.map(drop).context("starting a thread")
+}
+
+static HEARD_NS: AtomicU64 = AtomicU64::new(0);
+const LONGEST_S: u64 = 3600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_a_whole_number_of_seconds() {
+        assert_eq!(parse(Some("20")).ok(), Some(Duration::from_secs(20)));
+        for wrong in [None, Some(""), Some("0"), Some("-1"), Some("1.5"), Some("3601")] {
+            assert!(parse(wrong).is_err());
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The methods that this agent answers. Each is named once, by the module that answers it, in its `verbs`.
+
+use std::sync::LazyLock;
+
+use iolab_protocol::{Refusal, Request};
+
+use crate::verbs::{Job, Verb};
+use crate::{
+    changes::commands, changes::folders, changes::journals, changes::setting, changes::supervise, facts,
+    measuring::captures, measuring::devices, measuring::series, measuring::traffic, measuring::watches,
+    measuring::wires, session::ending, session::greeting, session::relays,
+};
+
+/// Every method.
+pub fn all() -> Vec<Verb> {
+    let rooms = [
+        Vec::from(greeting::verbs()),
+        commands::verbs().into(),
+        supervise::verbs().into(),
+        folders::verbs().into(),
+        relays::verbs().into(),
+        setting::verbs().into(),
+        series::verbs().into(),
+        traffic::verbs().into(),
+        devices::verbs().into(),
+        wires::verbs().into(),
+        watches::verbs().into(),
+        captures::verbs().into(),
+        facts::verbs().into(),
+        journals::verbs().into(),
+        ending::verbs().into(),
+    ];
+    rooms.into_iter().flatten().collect()
+}
+
+static ALL: LazyLock<Vec<Verb>> = LazyLock::new(all);
+
+/// What a request asks for: its method, and the work on it.
+pub fn read(request: &Request<'_>) -> Result<(&'static Verb, Job), Refusal> {
+    let Some(verb) = ALL.iter().find(|verb| verb.name == request.method) else {
+        return Err(request.refuse_method(&ALL.iter().map(|verb| verb.name).collect::<Vec<_>>()));
+    };
+    Ok((verb, verb.job(request)?))
+}

@@ -1,0 +1,9 @@
+//! One session with a controller, from the greeting to the end: requests are read, given to their module, and answered.
+
+pub mod answers;
+pub mod ending;
+pub mod greeting;
+pub mod lease;
+pub mod methods;
+pub mod relays;
+pub mod serve;
