@@ -10,23 +10,25 @@ import typer
 
 from iolab.cli.console import advice, say, sentence
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, counted
-from iolab.cli.planned import cannot_run, install_lines
 from iolab.errors import UnsupportedError
 from iolab.experiment import Resolver, load, resolver_of
 from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.link_topology import is_ours
 from iolab.lab.links.wires import Carrier, carrier_of
+from iolab.lab.requirements.need import package_of
 from iolab.lab.topology import topology_of
+from iolab.messages.places import Computer
+from iolab.messages.unmet import PlainHostLack, ProgramAbsent, ProgramLack, SeveralLacks, UnmetRequirement
 from iolab.plan.commands import StepCommands, commands, render
 from iolab.plan.durations import parts_of
 from iolab.plan.plan_json import STEPS_READ, describe, mtu_warnings, not_asked
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
-from iolab.plan.types import Plan, unsupported
+from iolab.plan.types import Plan, Unsupported, UnsupportedCells, unsupported
 from iolab.registry.registry import measure_kinds
 from iolab.run.agents import Agents
-from iolab.run.folder_work import durations_file, recall
+from iolab.run.durations_file import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import planning_facts
 from iolab.run.hosts.hosts import hosts_of
@@ -43,6 +45,8 @@ CARRIED: Mapping[Carrier, str] = {
     "whole": "carried by taps, super-frames whole; with offload: {tso: off} by veth pairs, which carry more frames",
     "apart": "carried by taps, every frame apart",
 }
+ISCSI_DRIVER = "qemu-block-extra"
+"""Debian package of QEMU's iSCSI driver."""
 GUEST = "vm"
 """The kind of a machine that is a guest: no lab has one whose file lacks the word."""
 NOT_ASKED = (
@@ -169,3 +173,34 @@ def _print_emulators(experiment: Experiment, decided: Plan) -> None:
                 told[f"  {name}: {CARRIED[carrier_of(lab, name)]}"] = None
     for line in told:
         say(line)
+
+
+def cannot_run(cells: Unsupported | UnsupportedCells) -> str:
+    """Return in a line what cannot run here, and why; of several cells the first and their number."""
+    levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
+    count = cells.count if isinstance(cells, UnsupportedCells) else 1
+    others = f" and {count - 1} more" if count > 1 else ""
+    return f"{' '.join(filter(None, (cells.measure, levels)))}{others}: {sentence(cells.reason)}"
+
+
+def install_lines(plan: Plan) -> list[str]:
+    """Return the command that installs every Debian package for want of which cells cannot run, for each computer."""
+    found: dict[Computer, dict[str, None]] = {}
+    for cell in plan.unsupported:
+        for lack in lacks_of(cell.reason):
+            match lack:
+                case ProgramAbsent():
+                    found.setdefault(lack.host, {})[lack.package] = None
+                case ProgramLack(code="switch-absent"):
+                    found.setdefault(lack.host, {})[package_of(lack.program)] = None
+                case PlainHostLack(code="iscsi-driver-absent"):
+                    found.setdefault(lack.host, {})[ISCSI_DRIVER] = None
+    return [
+        f"  what is not installed on {sentence(host)}: sudo apt-get install {' '.join(sorted(packages))}"
+        for host, packages in found.items()
+    ]
+
+
+def lacks_of(reason: UnmetRequirement) -> tuple[UnmetRequirement, ...]:
+    """Return what one reason consists of."""
+    return reason.lacks if isinstance(reason, SeveralLacks) else (reason,)

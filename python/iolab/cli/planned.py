@@ -1,7 +1,4 @@
-"""Planning on the hosts of an experiment: what cannot run there, why, and what to install.
-
-What guests are started from is built where nothing else is lacking.
-"""
+"""Planning on the hosts of an experiment; what guests are started from is built where nothing else is lacking."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -10,21 +7,14 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
-from iolab.cli.console import complain, sentence
+from iolab.cli.console import complain
+from iolab.cli.plan import lacks_of
 from iolab.experiment.experiment import Experiment
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.requirements.need import package_of
-from iolab.messages.places import Computer, ThisComputer
-from iolab.messages.unmet import (
-    ImageAbsent,
-    PlainHostLack,
-    ProgramAbsent,
-    ProgramLack,
-    SeveralLacks,
-    UnmetRequirement,
-)
-from iolab.plan.types import Plan, Unsupported, UnsupportedCells
+from iolab.messages.places import ThisComputer
+from iolab.messages.unmet import ImageAbsent, PlainHostLack, UnmetRequirement
+from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import read_all_facts
 from iolab.run.hosts.named_programs import with_named_programs
@@ -32,8 +22,6 @@ from iolab.run.hosts.named_programs import with_named_programs
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
 QEMU = "qemu"
 """Stands for a newer QEMU among the flavours of images."""
-ISCSI_DRIVER = "qemu-block-extra"
-"""Debian package of QEMU's iSCSI driver."""
 
 
 def planned(
@@ -77,34 +65,3 @@ def _built_for(lack: UnmetRequirement) -> str | None:
         case PlainHostLack(code="newer-qemu-absent", host=ThisComputer()):
             return QEMU
     return None
-
-
-def cannot_run(cells: Unsupported | UnsupportedCells) -> str:
-    """Return in a line what cannot run here, and why; of several cells the first and their number."""
-    levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
-    count = cells.count if isinstance(cells, UnsupportedCells) else 1
-    others = f" and {count - 1} more" if count > 1 else ""
-    return f"{' '.join(filter(None, (cells.measure, levels)))}{others}: {sentence(cells.reason)}"
-
-
-def install_lines(plan: Plan) -> list[str]:
-    """Return the command that installs every Debian package for want of which cells cannot run, for each computer."""
-    found: dict[Computer, dict[str, None]] = {}
-    for cell in plan.unsupported:
-        for lack in lacks_of(cell.reason):
-            match lack:
-                case ProgramAbsent():
-                    found.setdefault(lack.host, {})[lack.package] = None
-                case ProgramLack(code="switch-absent"):
-                    found.setdefault(lack.host, {})[package_of(lack.program)] = None
-                case PlainHostLack(code="iscsi-driver-absent"):
-                    found.setdefault(lack.host, {})[ISCSI_DRIVER] = None
-    return [
-        f"  what is not installed on {sentence(host)}: sudo apt-get install {' '.join(sorted(packages))}"
-        for host, packages in found.items()
-    ]
-
-
-def lacks_of(reason: UnmetRequirement) -> tuple[UnmetRequirement, ...]:
-    """Return what one reason consists of."""
-    return reason.lacks if isinstance(reason, SeveralLacks) else (reason,)

@@ -13,8 +13,8 @@ import typer
 from iolab.agent.messages import Json
 from iolab.cli.console import complain, say
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip
-from iolab.cli.plan import permitting
-from iolab.cli.planned import NoBuild, cannot_run, install_lines, planned
+from iolab.cli.plan import cannot_run, install_lines, permitting
+from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import print_results
 from iolab.cli.run_names import RunName, locate
@@ -30,10 +30,11 @@ from iolab.plan.types import Plan, unsupported
 from iolab.report.locale import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
-from iolab.run.folder_work import durations_file, recall
+from iolab.run.durations_file import durations_file, recall
+from iolab.run.guests.boot import provide_images
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import changed_readiness
-from iolab.run.hosts.hosts import hosts_of, provide_images, reach_hosts
+from iolab.run.hosts.hosts import hosts_of, reach_hosts
 from iolab.run.outcome import MOST_ALIKE, LabsUnmade
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun

@@ -17,7 +17,7 @@ from iolab.plan.selection import selection
 from iolab.results.trial import Status
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
-from iolab.run.folder_work import durations_file, recall
+from iolab.run.durations_file import durations_file, recall
 from iolab.run.hosts.hosts import read_all_facts
 from iolab.store.records import StoredRun
 

@@ -1,11 +1,9 @@
-"""The agents of a lab's kernels by name, and how their commands are recorded."""
+"""The agents of a lab's kernels by name."""
 
 from collections.abc import Iterator
 
 from iolab.agent.client import Agent, AgentLost
-from iolab.lab.actions import TypedCommand
 from iolab.lab.kernels import HERE
-from iolab.results.trial import CommandRecord
 
 ALIVE_DEADLINE_S = 15.0
 """An emulated guest on a busy host answers within a second."""
@@ -71,25 +69,3 @@ class Agents:
         """Close all but this computer's, children before parents; return what went wrong, a sentence each."""
         troubles = [(kernel, self.drop(kernel)) for kernel in reversed(list(self)) if kernel != HERE]
         return [f"closing the agent of {kernel}: it {trouble}" for kernel, trouble in troubles if trouble]
-
-
-def record_of(
-    command: TypedCommand,
-    *,
-    machine: str,
-    kernel: str,
-    exit_status: int | None = None,
-    duration_ns: int = 0,
-) -> CommandRecord:
-    """Return the record of a command of a machine; without a status it is still under way."""
-    return CommandRecord(
-        machine=machine,
-        kernel=kernel,
-        netns=command.do.netns,
-        argv=command.do.argv,
-        undo=None if command.undo is None else command.undo.argv,
-        undo_netns=None if command.undo is None else command.undo.netns,
-        exit_status=exit_status,
-        duration_ns=duration_ns,
-        notes=command.notes,
-    )

@@ -1,8 +1,6 @@
 """What is done with a run's folder: run, resume, extend; and how long steps took before."""
 
-import contextlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,14 @@ from iolab.clock import Clock
 from iolab.errors import InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
-from iolab.files import cache_folder, write_whole
 from iolab.lab.kernels import HERE
 from iolab.messages.notes import MethodsRaised
-from iolab.plan.durations import Learned, Took, decode_learned, encode_learned
 from iolab.plan.planning import missing_steps
 from iolab.plan.types import Plan
 from iolab.results.metric import Method, method_name
 from iolab.results.trial import Status
 from iolab.run.agents import Agents
+from iolab.run.durations_file import remember
 from iolab.run.hosts.host_facts import changed_facts, facts_of
 from iolab.run.outcome import Observer
 from iolab.run.session import Host, Session
@@ -29,9 +26,6 @@ from iolab.store.records import EXPERIMENT, StoredRun
 from iolab.trial.host_warnings import EMULATED_CPU
 from iolab.trial.lab_access import Alone, Calibration
 from iolab.trial.methods import version_of
-
-MOST_BYTES = 1 << 20
-"""Of the file; a larger one is not ours."""
 
 
 def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent: Path, clock: Clock) -> Path:
@@ -207,27 +201,3 @@ def decode_calibration(found: Mapping[str, Json] | None) -> Calibration | None:
         receiver_fps={path: one["receiver_fps"] for path, one in paths.items()},
         alone=Alone(**found["alone"]) if "alone" in found else None,
     )
-
-
-def durations_file() -> Path:
-    """Return where it lies (XDG base directories)."""
-    return cache_folder() / "durations.json"
-
-
-def recall(path: Path) -> Learned:
-    """Return what is known; nothing where the file is absent or damaged."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            return Learned()
-        return decode_learned(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError):
-        return Learned()
-
-
-def remember(path: Path, took: Sequence[Took]) -> None:
-    """Add what trials took, whole or not at all; where nothing can be written, the next run knows no more than this."""
-    if not took:
-        return
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(encode_learned(recall(path).also(took)), indent=1))

@@ -8,7 +8,8 @@ from tests.unit.store.examples import PLAN
 
 from iolab.agent.client import Agent
 from iolab.cli import planned as module
-from iolab.cli.planned import install_lines, planned, to_build
+from iolab.cli.plan import install_lines
+from iolab.cli.planned import planned, to_build
 from iolab.cli.runs import leave_out
 from iolab.errors import UnsupportedError
 from iolab.experiment import parse, starter

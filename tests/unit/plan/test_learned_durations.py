@@ -12,7 +12,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.lab.hosts.facts import Facts, ImageFact
 from iolab.plan.durations import GUESS_FACTOR, KEPT, Learned, Took, decode_learned
 from iolab.plan.planning import make_plan
-from iolab.run.folder_work import recall, remember
+from iolab.run.durations_file import recall, remember
 
 S = 1_000_000_000
 GUEST = "1xqemu:-:auto:host"

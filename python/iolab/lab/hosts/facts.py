@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -169,7 +170,7 @@ def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object
         name: hello_params[name] for name in ("rootless", "uid", "capabilities") if name in hello_params
     }
     try:
-        return _ADAPTER.validate_python(known | about_agent)
+        return _adapter().validate_python(known | about_agent)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -183,4 +184,9 @@ CONGESTION_LOADED = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 """Where the kernel lists what it has loaded of what may control TCP's congestion, among the settings of the facts."""
 ONLINE_CPUS = "/sys/devices/system/cpu/online"
 """Where the kernel lists them, among the settings of the facts."""
-_ADAPTER = TypeAdapter(Facts)
+
+
+@cache
+def _adapter() -> TypeAdapter[Facts]:
+    """Return what validates facts; it takes longer to make than many a command that needs none."""
+    return TypeAdapter(Facts)

@@ -22,10 +22,10 @@ from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
 from iolab.lab.kernels import HERE
 from iolab.results.trial import CommandRecord, GuestUse
-from iolab.run.agents import Agents, record_of
+from iolab.run.agents import Agents
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.guests.qemu_monitor import MonitorError
-from iolab.run.guests.running_guest import RunningGuest, disk_statistics, pin_threads, read_state
+from iolab.run.guests.running_guest import RunningGuest, disk_statistics, pin_threads, read_state, record_of
 from iolab.run.guests.start import autopsy, connect, end, launched, patience_s
 from iolab.run.hosts.host_facts import asked_programs, machine_facts
 from iolab.store.folder import RunFolder, packages_digest

@@ -10,13 +10,12 @@ from iolab.agent.decoding import understood
 from iolab.agent.messages import Json
 from iolab.agent.relay import RelayedTransport
 from iolab.errors import LabError
-from iolab.lab.actions import PinGuest
+from iolab.lab.actions import PinGuest, TypedCommand
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, SwitchStart, process_id
 from iolab.lab.hosts.facts import cpu_list
 from iolab.results.trial import CommandRecord, GuestUse
-from iolab.run.agents import record_of
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading
 from iolab.run.guests.switches import Switch
@@ -199,3 +198,25 @@ def affinities(agent: Agent, vcpus: Mapping[int, int], threads: Mapping[int, str
     with understood(agent.name, "where threads may run"):
         lists = [cpu_list(one.stdout.rpartition(":")[2]) if one.succeeded else [] for one in shown]
     return Affinities(lists[: len(order)], [cpus for cpus in lists[len(order) :] if cpus])
+
+
+def record_of(
+    command: TypedCommand,
+    *,
+    machine: str,
+    kernel: str,
+    exit_status: int | None = None,
+    duration_ns: int = 0,
+) -> CommandRecord:
+    """Return the record of a command of a machine; without a status it is still under way."""
+    return CommandRecord(
+        machine=machine,
+        kernel=kernel,
+        netns=command.do.netns,
+        argv=command.do.argv,
+        undo=None if command.undo is None else command.undo.argv,
+        undo_netns=None if command.undo is None else command.undo.netns,
+        exit_status=exit_status,
+        duration_ns=duration_ns,
+        notes=command.notes,
+    )

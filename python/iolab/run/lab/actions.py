@@ -32,8 +32,9 @@ from iolab.lab.actions import (
 from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
 from iolab.lab.resources import Resource
 from iolab.results.trial import CommandRecord
-from iolab.run.agents import Agents, record_of
+from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
+from iolab.run.guests.running_guest import record_of
 from iolab.run.lab.readback import REPLY_DEADLINE_S, Awaited, Reader
 from iolab.run.lab.tuning import Interrupts, NapiThreads, Processors
 
