@@ -22,6 +22,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import HERE
+from iolab.locale import Phrase
 from iolab.units import ETHERNET_HEADER_BYTES
 
 Address = IPv4Address | IPv6Address
@@ -274,11 +275,16 @@ def _parsed(text: str | None, link: str, ip: int) -> Interface | None:
 
 def _refused(link: str, text: str, ip: int) -> InputError:
     lengths = POOLS[ip].written
-    allowed = (
-        f"an IPv{ip} address of a host (no loopback, no multicast) with a prefix length from {lengths[0]} to "
-        f"{lengths[-1]}: {POOLS[ip].example}"
+    allowed = Phrase(
+        "lab.address-of-a-host",
+        version=ip,
+        shortest=lengths[0],
+        longest=lengths[-1],
+        example=POOLS[ip].example,
     )
-    return InputError([Problem(f"lab.links.{link}.addresses", "reading an address", repr(text), allowed)])
+    return InputError(
+        [Problem(f"lab.links.{link}.addresses", Phrase("lab.reading-an-address"), repr(text), allowed)]
+    )
 
 
 def _check_duplicates(segments: Sequence[Wanted], parsed: Sequence[Sequence[Interface | None]]) -> None:
@@ -289,8 +295,9 @@ def _check_duplicates(segments: Sequence[Wanted], parsed: Sequence[Sequence[Inte
                 continue
             if interface.ip in owners:
                 where = f"lab.links.{wanted.link}.addresses"
-                seen = f"{interface.ip} twice (also on link {owners[interface.ip]})"
-                raise InputError([Problem(where, "giving addresses", seen, "every address once in a lab")])
+                seen = Phrase("lab.address-twice", address=interface.ip, link=owners[interface.ip])
+                doing, allowed = Phrase("lab.giving-addresses"), Phrase("lab.unique-addresses")
+                raise InputError([Problem(where, doing, seen, allowed)])
             owners[interface.ip] = wanted.link
 
 
@@ -300,10 +307,12 @@ def _free_network(wanted: Wanted, taken: Sequence[Network], pool: Pool) -> Netwo
         network = ip_network((first + (index << bits), pool.prefix_length))
         if not any(network.overlaps(other) for other in taken):
             return network
-    seen = f"no free /{pool.prefix_length} left in {pool.network}"
-    allowed = f"{pool.networks} segments"
-    advice = "write addresses from another network at the link"
-    raise InputError([Problem(f"lab.links.{wanted.link}", "giving addresses", seen, allowed, advice)])
+    seen = Phrase("lab.no-free-network", length=pool.prefix_length, network=pool.network)
+    allowed = Phrase("lab.number-of-segments", count=pool.networks)
+    advice = Phrase("lab.write-addresses-of-another-network")
+    raise InputError(
+        [Problem(f"lab.links.{wanted.link}", Phrase("lab.giving-addresses"), seen, allowed, advice)]
+    )
 
 
 def _fill(wanted: Wanted, network: Network, row: Sequence[Interface | None]) -> Iterator[Interface]:
@@ -315,8 +324,10 @@ def _fill(wanted: Wanted, network: Network, row: Sequence[Interface | None]) -> 
             continue
         host = next(free, None)
         if host is None:
-            seen = f"{len(row)} interfaces on one segment"
+            seen = Phrase("lab.interfaces-on-segment", count=len(row))
             most = min(MOST_HOSTS, network.num_addresses - 2)
-            allowed = f"at most {most} in {network}"
-            raise InputError([Problem(f"lab.links.{wanted.link}", "giving addresses", seen, allowed)])
+            allowed = Phrase("lab.at-most-in-network", most=most, network=network)
+            raise InputError(
+                [Problem(f"lab.links.{wanted.link}", Phrase("lab.giving-addresses"), seen, allowed)]
+            )
         yield ip_interface(f"{host}/{network.prefixlen}")

@@ -1,9 +1,10 @@
 """Which kernel each machine of a lab lives on, and how kernels contain each other. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.model.machines import Machine
+from iolab.locale import Phrase
 
 HERE = ""
 """The kernel of this computer."""
@@ -43,3 +44,11 @@ def kernels(lab: Lab) -> tuple[str, ...]:
         if len(ordered) == known:
             break  # parents in a circle: an error where references are checked
     return tuple(ordered)
+
+
+def on_kernels(ends: Iterable[tuple[str, str]]) -> Phrase:
+    """Return ends, each with the kernel that it is on, as text for people."""
+    here = Phrase("lab.this-computer")
+    return Phrase(
+        "lab.listed", items=[Phrase("lab.on-kernel", end=end, kernel=kernel or here) for end, kernel in ends]
+    )

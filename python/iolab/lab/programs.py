@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from iolab.errors import InputError, Problem
 from iolab.experiment.model.quantities import PortRef
 from iolab.lab.topology import Endpoint, Topology
+from iolab.locale import Phrase
 
 PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_.-]*)\}")
 """Where the name of a machine, or of its port, may stand for an address."""
@@ -47,8 +48,9 @@ def _endpoint(
         return topology.endpoint(name, towards=others[0], ip=ip)
     points = topology.endpoints(name)
     if len(points) != 1:
-        seen, allowed = f"{name}, which has {len(points)} addresses", f"machine.port, such as {own}.eth0"
-        raise InputError([Problem(doing, "finding an address", seen, allowed)])
+        seen = Phrase("lab.has-several-addresses", name=name, count=len(points))
+        allowed = Phrase("lab.port-by-name", machine=own)
+        raise InputError([Problem(doing, Phrase("lab.finding-an-address"), seen, allowed)])
     return points[0] if ip is None else points[0].of(ip) or points[0]
 
 

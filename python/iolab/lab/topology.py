@@ -26,6 +26,7 @@ from iolab.lab.endpoints import (
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
 from iolab.lab.links.overlays import COUNTED, bonded, links_below
+from iolab.locale import Phrase
 from iolab.units import ETHERNET_HEADER_BYTES
 
 __all__ = ["Endpoint", "Home", "Port", "Route", "Segment"]
@@ -82,8 +83,11 @@ class Topology:
             return self.loopbacks[ref].of(ip or VERSIONS[0]) or self.loopbacks[ref]
         problem = self._unknown(ref) or self._unknown(towards)
         if here.machine == there.machine and (here.port == there.port or not here.port or not there.port):
-            seen, allowed = f"{here.machine} at both ends", "two machines, or two ports of one"
-            problem = Problem(ref, f"finding the way to {towards}", seen, allowed)
+            seen, allowed = (
+                Phrase("lab.same-machine-at-both-ends", machine=here.machine),
+                Phrase("lab.two-machines-or-ports"),
+            )
+            problem = Problem(ref, Phrase("lab.finding-path-to", target=towards), seen, allowed)
         if problem:
             raise InputError([problem])
         for version in VERSIONS if ip is None else (ip,):
@@ -103,8 +107,8 @@ class Topology:
         taken, _ = self._way(self._at(machine, ip), {goal.name}, ip) or way
         if machine != there.machine and taken is not first:
             port = next(point for point in taken.endpoints if point.machine == machine)
-            allowed = f"{machine} or {port.ref}, by which its packets go"
-            raise InputError([Problem(here, f"finding the way to {there}", here, allowed)])
+            allowed = Phrase("lab.machine-or-sending-port", machine=machine, port=port.ref)
+            raise InputError([Problem(here, Phrase("lab.finding-path-to", target=there), here, allowed)])
         return endpoint.of(ip)
 
     def endpoints(self, ref: str) -> tuple[Endpoint, ...]:
@@ -171,14 +175,17 @@ class Topology:
             return None
         wanted = PortRef(ref)
         own = [port.ref for port in self.ports() if port.machine == wanted.machine]
-        allowed = ", ".join(own or self.machines) if wanted.port or not own else "a port of a link"
-        return Problem(ref, "finding an end of a measurement", ref, allowed)
+        several = Phrase("lab.listed", items=own or self.machines)
+        allowed = several if wanted.port or not own else Phrase("lab.port-of-a-link")
+        return Problem(ref, Phrase("lab.finding-end-of-measurement"), ref, allowed)
 
     def _unjoined(self, ref: str, towards: str, ip: int | None) -> Problem:
-        seen = f"no link{'' if ip is None else f' with ip: {ip}'} leads from {ref} to {towards}"
-        allowed = "machines on one segment, or joined by machines with `forward: route`"
-        advice = "add a link, or let a machine forward"
-        return Problem(ref, f"finding the way to {towards}", seen, allowed, advice)
+        seen = Phrase("lab.not-linked", source=ref, target=towards)
+        if ip is not None:
+            seen = Phrase("lab.not-linked-by-version", source=ref, target=towards, ip=ip)
+        allowed = Phrase("lab.machines-joined-by-routers")
+        advice = Phrase("lab.add-link-or-forward")
+        return Problem(ref, Phrase("lab.finding-path-to", target=towards), seen, allowed, advice)
 
 
 @answered_once
@@ -241,9 +248,11 @@ def _loopback(machine: str, kernel: str) -> Endpoint:
 def _check_version(lab: Lab, links: tuple[str, ...]) -> None:
     for name in links[1:]:
         if lab.links[name].ip != lab.links[links[0]].ip:
-            seen = f"ip: {lab.links[name].ip}, and {lab.links[links[0]].ip} on link {links[0]}"
-            allowed = "the same on both: they are one segment, for a machine joins them as they are"
-            raise InputError([Problem(f"lab.links.{name}.ip", "giving addresses", seen, allowed)])
+            seen = Phrase(
+                "lab.versions-differ", ip=lab.links[name].ip, other_ip=lab.links[links[0]].ip, link=links[0]
+            )
+            allowed = Phrase("lab.same-version-on-segment")
+            raise InputError([Problem(f"lab.links.{name}.ip", Phrase("lab.giving-addresses"), seen, allowed)])
 
 
 def _assigned(lab: Lab, wanted: list[Wanted], ip: int) -> dict[str, Assigned]:
@@ -324,9 +333,11 @@ def _check_ends(lab: Lab) -> None:
             machine = end.machine
             strange = machine not in lab.machines or not end.port or link.ends.count(end) > 1
             if strange or (end in taken and not is_parent(lab, name, machine)):
-                seen = f"{end}, also an end of {taken[end]}" if end in taken else end
-                allowed = "machine.port, with a machine of the lab; each port once, but for links to children"
-                raise InputError([Problem(f"lab.links.{name}.ends", "joining ports", seen, allowed)])
+                seen = Phrase("lab.end-of-two-links", end=end, link=taken[end]) if end in taken else end
+                allowed = Phrase("lab.port-of-one-link")
+                raise InputError(
+                    [Problem(f"lab.links.{name}.ends", Phrase("lab.joining-ports"), seen, allowed)]
+                )
             if not is_parent(lab, name, machine):
                 taken[end] = name
 

@@ -25,6 +25,7 @@ from iolab.lab.requirements.need import Wanted, lacking, lacking_of
 from iolab.lab.requirements.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, topology_of
 from iolab.lab.volumes.needs import volume_needs
+from iolab.locale import Phrase
 from iolab.messages.unmet import NotSupported, SiteRefuses, UnmetRequirement
 from iolab.plan.durations import span_ns
 from iolab.registry.registry import measure_kinds
@@ -224,7 +225,7 @@ def located(error: InputError, experiment: Experiment, measure: str) -> InputErr
 
 def refused(error: InputError, site: Site) -> UnmetRequirement:
     """Return what keeps parts of a lab, which go together elsewhere, from doing so on a site."""
-    told = (f"{problem.doing}: {problem.seen}; it needs {problem.allowed}" for problem in error.problems)
+    told = (f"{one.doing!s}: {one.seen!s}; it needs {one.allowed!s}" for one in error.problems)
     return SiteRefuses(site=site.source, problems=tuple(told))
 
 
@@ -244,4 +245,5 @@ def _located(problem: Problem, experiment: Experiment, measure: str) -> Problem:
     for word in place.split("."):
         line = line_of(holder, word, line)
         holder = holder.get(word) if isinstance(holder, dict) else None
-    return replace(problem, where=f"{experiment.source}:{line or 1}", doing=f"{problem.doing} of {place}")
+    doing = Phrase("errors.doing-of-place", doing=problem.doing, place=place)
+    return replace(problem, where=f"{experiment.source}:{line or 1}", doing=doing)

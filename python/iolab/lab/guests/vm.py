@@ -20,6 +20,7 @@ from iolab.lab.kernels import HERE, parent_kernel
 from iolab.lab.links.link_topology import Join, functions_of, is_card, join_of, mac_of, uplinks
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import guest_disks, hypervisor_netns
+from iolab.locale import Phrase
 from iolab.registry.image_names import image_name
 from iolab.registry.nics import NICS
 
@@ -124,10 +125,12 @@ def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str)
     vhost = NICS[machine.nic].vhost
     join = join_of(lab, port.link)
     if join is Join.CABLE:
-        allowed = "interfaces of hosts at both ends of a cable"
-        advice = "join the guest to its parent's interface by a link of the two"
-        seen = f"{port.ref}, a card of a guest"
-        raise InputError([Problem(f"lab.links.{port.link}.cable", "joining ports", seen, allowed, advice)])
+        allowed = Phrase("lab.cable-between-hosts")
+        advice = Phrase("lab.join-guest-to-parent")
+        seen = Phrase("lab.card-of-guest", port=port.ref)
+        raise InputError(
+            [Problem(f"lab.links.{port.link}.cable", Phrase("lab.joining-ports"), seen, allowed, advice)]
+        )
     if join is Join.FUNCTIONS:
         (uplink,) = uplinks(lab, port.link)
         return FunctionBackend(uplink.port, functions_of(lab, uplink).index(port.ref))

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from iolab.errors import AgentError
 from iolab.frozen import frozen
+from iolab.locale import Phrase
 
 
 @frozen(kw_only=True)
@@ -174,9 +175,9 @@ def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
+        message, seen = first["msg"].lower(), repr(first["input"])[:200]
         raise AgentError(
-            f"reading the host's facts: {place}: {first['msg'].lower()}; seen: {first['input']!r:.200}; "
-            "the agent and this program may be of different versions"
+            Phrase("lab.host-facts-unreadable", place=place, message=message, seen=seen)
         ) from None
 
 

@@ -32,6 +32,7 @@ from iolab.lab.links.link_topology import Join, is_card, join_of, uplinks
 from iolab.lab.readback.values import CardSettings, HardwareSettings, Interface, Value
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
+from iolab.locale import Phrase
 
 PAUSE_LABELS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
 """Word of `ethtool -A` to the label that `ethtool -a` shows."""
@@ -75,10 +76,10 @@ def tunings(lab: Lab) -> dict[str, HostTuning]:
         for ref, (key, value) in product(tuned_cards(lab, name), wanted.items()):
             other, asked = found.setdefault(ref, {}).setdefault(key, (name, value))
             if asked != value:
-                seen = f"another `host.{key}` than {other}, whose frames pass {ref} as well"
-                allowed = "one for a card: the same for its computer and the guests behind it, or at one only"
+                seen = Phrase("lab.card-set-twice", key=key, other=other, port=ref)
+                allowed = Phrase("lab.one-setting-of-card")
                 raise InputError(
-                    [Problem(f"lab.machines.{name}.host.{key}", "setting a card", seen, allowed)]
+                    [Problem(f"lab.machines.{name}.host.{key}", Phrase("lab.setting-a-card"), seen, allowed)]
                 )
     return {
         ref: HostTuning.model_validate({key: value for key, (_, value) in asked.items()})

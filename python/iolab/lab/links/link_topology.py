@@ -12,7 +12,8 @@ from iolab.experiment.experiment import Lab, answered_once
 from iolab.experiment.model.machines import Netns, Vm
 from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
-from iolab.lab.kernels import has_kernel, kernel_of, parent_kernel
+from iolab.lab.kernels import has_kernel, kernel_of, on_kernels, parent_kernel
+from iolab.locale import Phrase
 
 NAME_LIMIT = 15
 """Longest interface name: IFNAMSIZ less the final NUL (linux/if.h)."""
@@ -134,9 +135,9 @@ def home_of(lab: Lab, link: str) -> str:
     """
     homes = {end: plugged_into(lab, end, link) for end in lab.links[link].ends}
     if len(set(homes.values())) > 1:
-        seen = ", ".join(f"{end} on {kernel or 'this computer'}" for end, kernel in homes.items())
-        allowed = "machines on one parent, a machine and its own children, or `cable: true` between hosts"
-        raise InputError([Problem(f"lab.links.{link}.ends", "joining ports", seen, allowed)])
+        seen = on_kernels(homes.items())
+        allowed = Phrase("lab.machines-that-can-be-joined")
+        raise InputError([Problem(f"lab.links.{link}.ends", Phrase("lab.joining-ports"), seen, allowed)])
     return next(iter(homes.values()))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, answered_once, ports_below
 from iolab.experiment.model.quantities import PortRef
+from iolab.locale import Phrase
 from iolab.messages.conflicts import (
     BondMtusDiffer,
     ForwardConflict,
@@ -104,10 +105,10 @@ def mtu_of(lab: Lab, link: str) -> int:
         return PLAIN_MTU
     if (room := room_bytes(lab, link)) < LEAST_MTU:
         seen, allowed = (
-            f"{room} bytes left for its packets",
-            f"{LEAST_MTU} or more: a larger mtu of the link below",
+            Phrase("lab.bytes-left-for-packets", room=room),
+            Phrase("lab.larger-mtu-below", least=LEAST_MTU),
         )
-        raise InputError([Problem(f"lab.links.{link}.mtu", "sizing a link over another", seen, allowed)])
+        raise InputError([Problem(f"lab.links.{link}.mtu", Phrase("lab.sizing-overlay-link"), seen, allowed)])
     return room
 
 

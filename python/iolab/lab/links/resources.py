@@ -41,6 +41,7 @@ from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
+from iolab.locale import Phrase
 
 
 def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iterator[Resource]:
@@ -88,9 +89,9 @@ def _check(lab: Lab, link: str, ports: list[Port]) -> None:
         home_of(lab, link)
     for port in ports:
         if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
-            allowed = f"at most {NAME_LIMIT} characters without space or slash, VLAN suffix included"
+            allowed = Phrase("lab.name-of-interface", most=NAME_LIMIT)
             path = f"lab.links.{port.link}"
-            raise InputError([Problem(path, "naming an interface", port.interface, allowed)])
+            raise InputError([Problem(path, Phrase("lab.naming-an-interface"), port.interface, allowed)])
 
 
 def _cable(lab: Lab, port: Port) -> Resource:

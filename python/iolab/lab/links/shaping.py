@@ -32,6 +32,7 @@ from iolab.lab.readback.shaping import ClassField, Filters, LeafQdisc
 from iolab.lab.readback.values import Interface
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
+from iolab.locale import Phrase
 from iolab.registry.qdiscs import QDISCS
 from iolab.units import ETHERNET_HEADER_BYTES
 
@@ -84,10 +85,10 @@ def shaped_port(topology: Topology, link: str, lab: Lab) -> Port:
     shape = lab.links[link].shape
     port = next((port for port in topology.ports() if shape and port.ref == shape.at), None)
     if port is None:
-        seen = shape.at if shape else "no shape"
-        allowed = ", ".join(lab.links[link].ends)
+        seen = shape.at if shape else Phrase("lab.no-shape")
+        allowed = Phrase("lab.listed", items=lab.links[link].ends)
         raise InputError(
-            [Problem(f"lab.links.{link}.shape.at", "looking for the shaped port", seen, allowed)]
+            [Problem(f"lab.links.{link}.shape.at", Phrase("lab.looking-for-shaped-port"), seen, allowed)]
         )
     return port
 
@@ -106,9 +107,9 @@ def selectors_of(topology: Topology, link: str, shape_class: ShapeClass) -> tupl
         if ref is not None:
             addresses = [one.address for point in topology.endpoints(ref) for one in point.each()]
         if not addresses:
-            allowed = "a machine, or machine.port, that has an address"
+            allowed = Phrase("lab.port-with-address")
             where = f"lab.links.{link}.shape.classes"
-            raise InputError([Problem(where, "selecting packets by address", str(ref), allowed)])
+            raise InputError([Problem(where, Phrase("lab.selecting-packets-by-address"), str(ref), allowed)])
         sides.append(addresses)
     pairs = product(sides[0], sides[1])
     return tuple(pair for pair in pairs if len({version_of(one) for one in pair if one is not None}) == 1)

@@ -32,6 +32,7 @@ from iolab.lab.links.link_topology import (
 from iolab.lab.readback.values import Interface
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
+from iolab.locale import Phrase
 from iolab.messages.conflicts import (
     ClashAtPort,
     ClashAtPorts,
@@ -173,9 +174,12 @@ def check_reach(lab: Lab, source: str, target: str) -> None:
         if (source == parent and target in guests) or (target == parent and source in guests):
             on = lab.links[link].join or "macvtap"
             inside = target if source == parent else source
-            seen = f"{source} and {target}: {inside} has a{'n' if on == 'ipvlan' else ''} {on} on {port}"
-            allowed = f"machines that are not parent and child, or a bridge: by {on} a child reaches all but its parent"
-            raise InputError([Problem("measure", "finding the way of a flow", seen, allowed)])
+            device = Phrase("lab.an-ipvlan") if on == "ipvlan" else Phrase("lab.a-device", kind=on)
+            seen = Phrase(
+                "lab.child-of-sender", source=source, target=target, child=inside, device=device, port=port
+            )
+            allowed = Phrase("lab.no-parent-and-child", kind=on)
+            raise InputError([Problem("measure", Phrase("lab.finding-path-of-flow"), seen, allowed)])
 
 
 def _on_ports(lab: Lab) -> tuple[str, ...]:

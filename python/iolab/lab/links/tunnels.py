@@ -19,6 +19,7 @@ from iolab.lab.links.overlays import carriers
 from iolab.lab.readback.values import Interface, Lines, LinkData
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Endpoint, Port, Topology
+from iolab.locale import Phrase
 
 PRIME = 2**255 - 19
 A24 = 121665
@@ -68,8 +69,9 @@ def outer_end(lab: Lab, topology: Topology, port: Port) -> Endpoint:
     below = carriers(lab, port.link, port.machine)[0]
     points = topology.endpoints(below)
     if not points:
-        seen, allowed = f"{below}, which has no address", "a port with an address: no part of a bond, no xdp"
-        raise InputError([Problem(f"lab.links.{port.link}.over", f"carrying {port.ref}", seen, allowed)])
+        seen, allowed = Phrase("lab.port-has-no-address", port=below), Phrase("lab.port-that-can-carry")
+        doing = Phrase("lab.carrying-port", port=port.ref)
+        raise InputError([Problem(f"lab.links.{port.link}.over", doing, seen, allowed)])
     return points[0]
 
 

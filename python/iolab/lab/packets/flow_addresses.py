@@ -9,6 +9,7 @@ from iolab.experiment.model.packets import AddressRange, FlowRules, Packets, Por
 from iolab.frozen import frozen
 from iolab.lab.endpoints import Endpoint, version_of
 from iolab.lab.packets.placement import Way
+from iolab.locale import Phrase
 
 FIRST_PORT, DISCARD_PORT = 1024, 9
 """Source port of the first flow; destination port of all (RFC 2544 appendix C.2.6.4 uses discard as well: RFC 863)."""
@@ -112,8 +113,9 @@ def _usual(measure: Packets, way: Way, index: int) -> tuple[Sweep, Sweep]:
         first, count = source_addresses(way, source, measure.flows)
         return Sweep(first, count), Sweep(target.address)
     if measure.ip == 4:
-        seen = f"ip: 4 between {way.source.ref} and {way.target.ref}, whose links have ip: 6"
-        raise InputError([Problem("measure", "laying out flows", seen, "ip: 6, or links with ip: both")])
+        seen = Phrase("lab.no-such-address-on-links", source=way.source.ref, target=way.target.ref)
+        doing, allowed = Phrase("lab.laying-out-flows"), Phrase("lab.other-version-or-both")
+        raise InputError([Problem("measure", doing, seen, allowed)])
     here, there = _ipv6(index)
     return Sweep(here, measure.flows), Sweep(there)
 
@@ -130,17 +132,21 @@ def _of(given: AddressRange | PortRange | None) -> Sweep | None:
 
 
 def _check(measure: Packets, given: tuple[Sweep, ...]) -> None:
-    doing = "laying out flows"
+    doing = Phrase("lab.laying-out-flows")
     versions = {ip_address(sweep.first).version for sweep in given[:2]}
     if versions != {measure.ip}:
-        seen = f"addresses of IPv{' and IPv'.join(map(str, sorted(versions)))} with ip: {measure.ip}"
-        raise InputError([Problem("measure", doing, seen, f"flow_rules with addresses of IPv{measure.ip}")])
+        found = [f"IPv{version}" for version in sorted(versions)]
+        seen = Phrase("lab.addresses-of-other-version", versions=found, ip=measure.ip)
+        raise InputError(
+            [Problem("measure", doing, seen, Phrase("lab.rules-of-same-version", ip=measure.ip))]
+        )
     told_apart = given[:3] if measure.protocol == "icmp" else given
     if measure.protocol == "icmp" and measure.flow_rules is not None and measure.flow_rules.destination_port:
-        seen = "flow_rules.destination_port with protocol: icmp"
-        raise InputError([Problem("measure", doing, seen, "source_port: identifiers of echo requests")])
+        seen = Phrase("lab.destination-port-with-icmp")
+        raise InputError([Problem("measure", doing, seen, Phrase("lab.source-port-for-identifiers"))])
     most = prod(sweep.count for sweep in told_apart)
     if most < measure.flows:
-        seen = f"{measure.flows} flows of {' * '.join(str(sweep.count) for sweep in told_apart)} addresses and ports"
-        advice = "widen a range of flow_rules, or give the sender's link a larger network"
-        raise InputError([Problem("measure", doing, seen, f"at most {most} flows", advice)])
+        counts = " * ".join(str(sweep.count) for sweep in told_apart)
+        seen = Phrase("lab.too-many-flows", flows=measure.flows, counts=counts)
+        advice = Phrase("lab.widen-range-of-rules")
+        raise InputError([Problem("measure", doing, seen, Phrase("lab.at-most-flows", most=most), advice)])

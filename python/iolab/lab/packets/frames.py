@@ -13,6 +13,7 @@ from iolab.experiment.model.recordings import Moved, Replay
 from iolab.frozen import frozen
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import Way, check_senders
+from iolab.locale import Phrase
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S, split_frame_rate
 
 IMIX = ((64, 7), (594, 4), (1518, 1))
@@ -133,11 +134,9 @@ def given_fps(measure: Packets, rate: str | None) -> float:
     replay = measure.replay
     fps = sent_of(measure).fps if replay is not None and replay.timing == "recorded" else 0.0
     if not fps:
-        seen, allowed = (
-            "no rate",
-            "a rate (100kpps), or a replay with timing: recorded and frames of several times",
-        )
-        raise InputError([Problem("measure", "reading rate of a latency measure", seen, allowed, "add rate")])
+        seen, allowed = Phrase("lab.no-rate"), Phrase("lab.rate-or-recorded-timing")
+        doing, advice = Phrase("lab.reading-rate-of-latency"), Phrase("lab.add-rate")
+        raise InputError([Problem("measure", doing, seen, allowed, advice)])
     return fps
 
 
@@ -149,22 +148,23 @@ def fps_of(rate: str, measure: Packets, key: str) -> float:
     """
     number, unit = split_frame_rate(rate)
     line = line_fps(measure)
-    doing = f"reading {key} of a {measure.kind} measure"
+    doing = Phrase("lab.reading-key-of-measure", key=key, kind=measure.kind)
     if unit == "%":
         if line is None:
-            allowed = "a percentage with line_rate, or frames/s (100kpps), or bit/s (500Mbit)"
-            raise InputError(
-                [Problem("measure", doing, f"{rate} without line_rate", allowed, "add line_rate")]
+            seen, allowed = (
+                Phrase("lab.percentage-without-line-rate", rate=rate),
+                Phrase("lab.rate-of-frames"),
             )
+            raise InputError([Problem("measure", doing, seen, allowed, Phrase("lab.add-line-rate"))])
         fps = line * number / 100
     elif unit == "bit":
         fps = number / (mean_bytes(sizes_of(measure)) * 8)
     else:
         fps = number
     if line is not None and fps > line * (1 + 1e-9):
-        seen = f"{rate}, which is {fps:.0f} frames/s"
-        allowed = f"at most {line:.0f} frames/s: line_rate {measure.line_rate} bit/s with this frame_size"
-        raise InputError([Problem("measure", doing, seen, allowed, "lower the rate, or raise line_rate")])
+        seen = Phrase("lab.rate-in-frames", rate=rate, fps=f"{fps:.0f}")
+        allowed = Phrase("lab.at-most-the-line-rate", fps=f"{line:.0f}", line_rate=measure.line_rate)
+        raise InputError([Problem("measure", doing, seen, allowed, Phrase("lab.lower-rate-or-raise-line"))])
     return fps
 
 
@@ -178,19 +178,15 @@ def _check_room(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None
     headers = (
         header_bytes(measure, max(len(vlans_of(measure, lab, way)) for way in directions)) + CHECKSUM_BYTES
     )
-    doing, seen = (
-        "fitting headers into frames",
-        f"frames of {smallest} bytes, whose headers and checksum are {headers}",
-    )
+    doing = Phrase("lab.fitting-headers-into-frames")
+    seen = Phrase("lab.frames-with-long-headers", size=smallest, headers=headers)
     if smallest < headers:
-        allowed = (
-            f"frame_size: {headers} or more; {headers + STAMP_BYTES} or more for latency and loss by flow"
-        )
+        allowed = Phrase("lab.larger-frames-for-headers", least=headers, least_stamped=headers + STAMP_BYTES)
         raise InputError([Problem("measure", doing, seen, allowed)])
     if measure.kind == "latency" and smallest < headers + STAMP_BYTES:
         least = headers + STAMP_BYTES
-        allowed = f"frame_size: {least} or more: the time of sending is in a stamp of {STAMP_BYTES} bytes"
-        advice = "kind: forwarding counts frames without it"
+        allowed = Phrase("lab.larger-frames-for-stamp", least=least, stamp=STAMP_BYTES)
+        advice = Phrase("lab.count-without-stamp")
         raise InputError([Problem("measure", doing, seen, allowed, advice)])
 
 
@@ -212,11 +208,12 @@ def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
         beyond = FRAME_BYTES + (TAG_BYTES if tagged else 0)
         if crossed.isdisjoint(link.ends) or largest <= (mtu := mtu_of(lab, name)) + beyond:
             continue
-        seen = f"frames of {largest} bytes, on link {name} with an mtu of {mtu}"
-        allowed = f"at most {mtu + beyond} bytes: the mtu, header and checksum"
-        lower = "lower frame_size" if measure.replay is None else "capture with gro and tso off"
-        advice = f"{lower}, or give links.{name} an mtu of {largest - beyond} or more"
-        problems.append(Problem("measure", "fitting frames to their links", seen, allowed, advice))
+        seen = Phrase("lab.frames-above-mtu", size=largest, link=name, mtu=mtu)
+        allowed = Phrase("lab.at-most-the-mtu", most=mtu + beyond)
+        advice = Phrase("lab.smaller-or-raise-mtu", link=name, mtu=largest - beyond)
+        if measure.replay is not None:
+            advice = Phrase("lab.capture-smaller-or-raise-mtu", link=name, mtu=largest - beyond)
+        problems.append(Problem("measure", Phrase("lab.fitting-frames-to-links"), seen, allowed, advice))
     if problems:
         raise InputError(problems)
 
@@ -256,11 +253,11 @@ def _sent(replay: Replay, vlan: int | None) -> Sent:
         sizes[len(data) + CHECKSUM_BYTES] += 1
     if not times:
         seen, allowed = (
-            f"{skipped} frames that are no IP, or about neighbours",
-            "a recording with frames of IP",
+            Phrase("lab.frames-of-neighbours-alone", skipped=skipped),
+            Phrase("lab.recording-with-ip"),
         )
-        advice = "others: send sends them as they are"
-        raise InputError([Problem("measure", "choosing the frames of a recording", seen, allowed, advice)])
+        doing, advice = Phrase("lab.choosing-frames-of-recording"), Phrase("lab.send-others-too")
+        raise InputError([Problem("measure", doing, seen, allowed, advice)])
     return Sent(bytes(entries), len(times), skipped, tuple(sorted(sizes.items())), times[-1] - times[0])
 
 
@@ -315,10 +312,11 @@ def check_replay(measure: Packets) -> None:
     }
     seen = [key for key, is_wrong in wrong.items() if is_wrong]
     if seen:
-        allowed = "a recording says itself what is sent: one way, by one sender, over and over until the end"
-        raise InputError([Problem("measure", "sending a recording", ", ".join(seen), allowed)])
+        doing, allowed = Phrase("lab.sending-a-recording"), Phrase("lab.keys-of-recording-alone")
+        raise InputError([Problem("measure", doing, Phrase("lab.listed", items=seen), allowed)])
     for move in replay.move:
         before, after = ip_network(move.src), ip_network(move.dst)
         if (before.version, before.prefixlen) != (after.version, after.prefixlen):
-            seen_move, allowed = f"{move.src} to {move.dst}", "networks of one family and length"
-            raise InputError([Problem("measure", "moving addresses of a recording", seen_move, allowed)])
+            seen_move = Phrase("lab.from-to", src=move.src, dst=move.dst)
+            allowed = Phrase("lab.networks-of-one-length")
+            raise InputError([Problem("measure", Phrase("lab.moving-addresses"), seen_move, allowed)])

@@ -30,6 +30,7 @@ from iolab.lab.ports.offloads import features_resource
 from iolab.lab.readback.values import HardwareSettings, Running
 from iolab.lab.resources import Resource
 from iolab.lab.topology import NAME_PREFIX, Port, Topology
+from iolab.locale import Phrase, Text
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
 """Offloads that put a veth's NAPI on, by their short `ethtool -K` names."""
@@ -85,8 +86,10 @@ def device_resources(
             continue
         ports = [port for port in topology.ports() if port.machine == name]
         if len(ports) != 2:
-            seen = f"{len(ports)} ports: {', '.join(port.name for port in ports) or 'none'}"
-            raise InputError([Problem(f"lab.machines.{name}", "forwarding by XDP", seen, "two ports")])
+            names: list[Text] = [port.name for port in ports] or [Phrase("lab.none")]
+            seen = Phrase("lab.number-of-ports", count=len(ports), ports=names)
+            doing, allowed = Phrase("lab.forwarding-by-xdp"), Phrase("lab.two-ports")
+            raise InputError([Problem(f"lab.machines.{name}", doing, seen, allowed)])
         if all(port.link in links for port in ports):
             here, there = ports
             yield _device(lab, here, there, machine.device, placement)

@@ -15,6 +15,7 @@ from iolab.lab.links.link_topology import Join, Side, guest_at, is_card, is_macv
 from iolab.lab.readback.values import Features
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
+from iolab.locale import Phrase
 from iolab.messages.conflicts import (
     ClashAtPorts,
     PlainClash,
@@ -78,12 +79,12 @@ def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]
         for name, switch in offload_switches(lab.links[link].host_offload).items():
             other, said = asked.setdefault(name, (link, switch))
             if said != switch:
-                seen = (
-                    f"{name} {switch}, and {name} {said} on link {other}, whose ports are on the same bridge"
+                seen = Phrase(
+                    "lab.offload-differs-on-bridge", name=name, switch=switch, other_switch=said, link=other
                 )
-                allowed = "the same on all links of a bridge"
+                allowed = Phrase("lab.same-on-all-links")
                 raise InputError(
-                    [Problem(f"lab.links.{link}.host_offload", "setting a bridge", seen, allowed)]
+                    [Problem(f"lab.links.{link}.host_offload", Phrase("lab.setting-a-bridge"), seen, allowed)]
                 )
     if asked and port.bridge:
         switches = {name: switch for name, (_, switch) in asked.items()}
