@@ -335,7 +335,7 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
     base = tables(experiment.tree)
     for section, data in base.items():
         check(section, data, resolver.line(section), problems, stored=experiment.stored, partial=True)
-    left, walks = MOST_VARIANTS, {}
+    left, walks, fine = MOST_VARIANTS, {}, dict[tuple[str, ...], object]()
     for after, section in zip(range(len(resolver.sections), 0, -1), resolver.sections, strict=True):
         touching = resolver.factors_of(section)
         if touching not in walks:
@@ -343,6 +343,9 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
                 sample(experiment, touching, max(LEAST_VARIANTS, left - LEAST_VARIANTS * after))
             )
         left -= len(walks[touching])
+        content, before = resolver.content(section), len(problems)
+        if fine.get(touching) == content:
+            continue  # the same as another one, such as a machine of several that differ in their number
         for cell in walks[touching]:
             try:
                 variant = resolver.variant(section, cell)
@@ -357,6 +360,8 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
             if variant.data is not None:
                 stored = experiment.stored
                 check(section, variant.data, variant.line, problems, stored=stored, partial=partial)
+        if len(problems) == before:
+            fine[touching] = content
 
 
 def _check_left(experiment: Experiment, document: Table, problems: Problems) -> None:

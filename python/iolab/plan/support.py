@@ -18,12 +18,13 @@ from iolab.experiment.model.machines import Host, Machine, Netns, Vm
 from iolab.experiment.model.measures import Measure
 from iolab.experiment.placement import uncabled
 from iolab.experiment.reading.document import line_of
+from iolab.frozen import frozen
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.wires import wire_memory
 from iolab.lab.requirements.lab_needs import lab_needs
-from iolab.lab.requirements.need import Wanted, lacking, lacking_of
+from iolab.lab.requirements.need import Wanted, lacking, together
 from iolab.lab.requirements.part_needs import check_ways, link_needs, machine_needs, measure_needs
-from iolab.lab.topology import Topology, topology_of
+from iolab.lab.topology import topology_of
 from iolab.lab.volumes.needs import volume_needs
 from iolab.locale import Phrase
 from iolab.messages.unmet import NotSupported, SiteRefuses, UnmetRequirement
@@ -39,22 +40,51 @@ ANY_HOST = Facts(
 """Stands for a host of which nothing is known: what does not go together does so nowhere."""
 
 
+@frozen
+class _Part:
+    """What a section is in one cell."""
+
+    lacks: tuple[UnmetRequirement, ...]
+    """What it lacks by itself."""
+    ends: int
+    """Number of what decides which resources it has, and which ways lead through it."""
+    shape: int
+    """Number of that and of what else decides what the parts of a lab need together."""
+
+
+@frozen
+class _Joined:
+    """What the parts of a lab are together."""
+
+    lacks: tuple[UnmetRequirement, ...]
+    """What they lack, by themselves and together."""
+    reason: UnmetRequirement | None
+    """The same as one."""
+    ends: tuple[int, ...]
+    """What decides which ways lead through the lab."""
+    lab: Lab | None
+    """One lab with such ends; None: parts of it are not supported on any host."""
+
+
 class Support:
     """Answers for one experiment on one host; remembers every part it looked at.
 
-    What the parts of a lab need together depends only on what joins them, its *shape*, not on offloads or delays.
+    What the parts of a lab need together depends only on what joins them, its *shape*, not on offloads or delays; the
+    ways through it depend on less, its *ends*, for nothing that changes while a machine runs opens or closes one.
     """
 
     def __init__(self, resolver: Resolver, facts: Facts) -> None:
         self._resolver = resolver
         self._facts = facts
         self._lab_sections = [section for section in resolver.sections if section.group != "measure"]
-        self._parts: dict[tuple[Section, tuple[str | None, ...]], tuple[tuple[Wanted, ...], int]] = {}
+        self._parts: dict[tuple[Section, tuple[str | None, ...]], _Part] = {}
         self._numbers: dict[str, int] = {}
-        self._labs: dict[tuple[int, ...], tuple[tuple[Wanted, ...], tuple[Lab, Topology] | None]] = {}
+        self._labs: dict[tuple[str | None, ...], _Joined] = {}
+        self._together: dict[tuple[int, ...], tuple[UnmetRequirement, ...]] = {}
+        self._composed: dict[tuple[int, ...], Lab] = {}
         self._cabled: dict[str, UnmetRequirement | None] = {}
         self._measured: dict[tuple[str, tuple[str | None, ...]], tuple[str, int]] = {}
-        self._ways: dict[tuple[tuple[int, ...], int], tuple[Wanted, ...]] = {}
+        self._ways: dict[tuple[tuple[int, ...], int], tuple[UnmetRequirement, ...]] = {}
 
     def reason(self, cell: Cell, measure: str) -> UnmetRequirement | None:
         """Return why a measure cannot be done in a cell; None where it can.
@@ -64,22 +94,15 @@ class Support:
         """
         if reason := self.misplaced(cell):
             return reason
-        found: list[Wanted] = []
-        shape: list[int] = []
-        for section in self._lab_sections:
-            own, number = self._part(section, cell)
-            found += own
-            shape.append(number)
-        key = tuple(shape)
-        built = not found or not any(isinstance(each, NotSupported) for each in found)
-        joined, shape_lab = self._joined(key, cell) if built else ((), None)
+        joined = self._joined(cell)
         section = Section("measure", measure)
-        own, number = self._part(section, cell)
-        if shape_lab is not None and (key, number) not in self._ways:
+        own = self._part(section, cell)
+        key = (joined.ends, own.ends)
+        if joined.lab is not None and key not in self._ways:
             model = cast("Measure", self._resolver.model(section, cell))
-            self._ways[key, number] = self._lacking(check_ways(measure, model, *shape_lab))
-        every = (*found, *joined, *own, *self._ways.get((key, number), ()))
-        return lacking_of(every, self._facts) if every else None
+            self._ways[key] = self._lacking(check_ways(measure, model, joined.lab, topology_of(joined.lab)))
+        found = (*own.lacks, *self._ways.get(key, ()))
+        return together((*joined.lacks, *found)) if found else joined.reason
 
     def misplaced(self, cell: Cell) -> UnmetRequirement | None:
         """Return why a cell cannot be on the site: a level that is not there, a cable that it lacks; None: it can."""
@@ -108,28 +131,46 @@ class Support:
             known = self._measured[at] = (model.kind, measure_kinds()[model.kind].duration_ns(model))
         return known
 
-    def _lacking(self, found: Iterable[Wanted]) -> tuple[Wanted, ...]:
-        return tuple(each for each in found if lacking(each, self._facts))
+    def _lacking(self, found: Iterable[Wanted]) -> tuple[UnmetRequirement, ...]:
+        return tuple(filter(None, (lacking(each, self._facts) for each in found)))
 
-    def _part(self, section: Section, cell: Cell) -> tuple[tuple[Wanted, ...], int]:
-        """Return what a section lacks by itself, and the number of its shape."""
+    def _part(self, section: Section, cell: Cell) -> _Part:
+        """Return what a section is in a cell."""
         at = (section, tuple([cell.get(name) for name in self._resolver.factors_of(section)]))
         known = self._parts.get(at)
         if known is None:
             model = self._resolver.model(section, cell)
-            shape = f"{section} {_shape(model)!r}"
-            number = self._numbers.setdefault(shape, len(self._numbers))
-            known = self._parts[at] = (self._lacking(_own_needs(section, model)), number)
+            ends, more = _shape(model)
+            number = self._number(f"{section} {ends!r}")
+            shape = self._number(f"{number} {more!r}")
+            known = self._parts[at] = _Part(self._lacking(_own_needs(section, model)), number, shape)
         return known
 
-    def _joined(
-        self, shape: tuple[int, ...], cell: Cell
-    ) -> tuple[tuple[Wanted, ...], tuple[Lab, Topology] | None]:
-        """Return what the parts lack together, and how they are joined."""
-        if shape not in self._labs:
-            lab = self._resolver.setup(cell).lab
-            self._labs[shape] = (self._lacking(lab_needs(lab)), (lab, topology_of(lab)))
-        return self._labs[shape]
+    def _number(self, shape: str) -> int:
+        return self._numbers.setdefault(shape, len(self._numbers))
+
+    def _joined(self, cell: Cell) -> _Joined:
+        """Return what the parts of a cell's lab are together."""
+        at = self._resolver.lab_levels(cell)
+        known = self._labs.get(at)
+        if known is None:
+            parts = [self._part(section, cell) for section in self._lab_sections]
+            ends, shape = tuple(part.ends for part in parts), tuple(part.shape for part in parts)
+            lacks = tuple(lack for part in parts for lack in part.lacks)
+            built = not any(isinstance(each, NotSupported) for each in lacks)
+            if built and shape not in self._together:
+                self._together[shape] = self._lacking(self._needed(ends, self._resolver.setup(cell).lab))
+            lacks += self._together[shape] if built else ()
+            known = _Joined(lacks, together(lacks), ends, self._composed[ends] if built else None)
+            self._labs[at] = known
+        return known
+
+    def _needed(self, ends: tuple[int, ...], lab: Lab) -> tuple[Wanted, ...]:
+        """Return what the parts of a lab need together; one lab of all that have the same ends is composed."""
+        like = self._composed.get(ends)
+        found = lab_needs(lab, None if like is None else topology_of(like))
+        self._composed.setdefault(ends, lab)
+        return found
 
 
 def _own_needs(section: Section, model: BaseModel | None) -> tuple[Wanted, ...]:
@@ -146,33 +187,37 @@ def _own_needs(section: Section, model: BaseModel | None) -> tuple[Wanted, ...]:
             return measure_needs(section.name, cast("Measure", model))
 
 
-def _shape(model: BaseModel | None) -> tuple[object, ...]:
-    """Return what of a section decides how the parts of a lab are joined, or which ends a measure has."""
-    if model is None:
-        return ()
+def _shape(model: BaseModel | None) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """Return what of a section decides its resources and the ways through it, or which ends a measure has.
+
+    Then what else decides what the parts of a lab need together.
+    """
     match model:
         case Link():
             offloads = (model.offload, model.host_offload)
             joined = (model.ends, model.join, model.mode, model.mtu, model.vlan, model.addresses)
             over = (model.ip, model.over, model.tunnel, model.id, model.bond, model.hash)
             wired = None if model.wire is None else (model.wire.emulator, wire_memory(model))
-            return (*joined, *over, model.shape, model.cable, offloads, wired)
+            return (*joined, *over, model.shape, model.cable, offloads, wired), ()
         case Volume():
-            return (model.on, model.export)
+            return (model.on, model.export), ()
         case Measure():
-            return (model.kind, measure_kinds()[model.kind].joined_by(model))
-        case Host() | Netns():
-            own = (model.ssh, model.host, model.processors) if isinstance(model, Host) else None
-            stands = (model.files, model.run, model.services)
-            return (model.kind, model.on, own, model.forward, sorted(model.settings), model.disks, stands)
+            return (model.kind, measure_kinds()[model.kind].joined_by(model)), ()
+        case Host() | Netns() | Vm():
+            stands = (model.kind, model.on, model.forward, sorted(model.settings), model.disks)
+            holds = (model.files, model.run, model.services)
+    match model:
+        case Host():
+            return (*stands, *holds, model.ssh), (model.host, model.processors)
+        case Netns():
+            return (*stands, *holds, model.ports), (model.program_cpus,)
         case Vm():
-            return (
-                model.on, model.engine, model.image, model.nic, model.forward, model.host, model.queues, model.cpus,
-                model.pin, model.pin_io, model.memory, sorted(model.settings), model.disks, model.install,
-                model.files, model.run, model.services,
-            )  # fmt: skip
+            made = (model.engine, model.image, model.nic, model.cpus, model.install)
+            return (*stands, *holds, *made), (model.host, model.queues, model.pin, model.pin_io, model.memory)
+        case None:
+            return (), ()
         case _:
-            return (type(model).__name__,)
+            return (type(model).__name__,), ()
 
 
 def check_cells(experiment: Experiment) -> None:

@@ -11,7 +11,7 @@ from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.requirements.lab_needs import lab_needs
-from iolab.lab.requirements.need import Wanted, lacking_of
+from iolab.lab.requirements.need import Wanted, lacking, together
 from iolab.lab.requirements.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
 from iolab.lab.volumes.needs import volume_needs
@@ -42,7 +42,7 @@ def make_lab() -> MakeLab:
 
 def missing(found: Iterable[Wanted], facts: Facts) -> str | None:
     """Return what is lacking, in words."""
-    return in_words(lacking_of(found, facts)) or None
+    return in_words(together(filter(None, (lacking(each, facts) for each in found)))) or None
 
 
 def needs(setup: Setup) -> tuple[Wanted, ...]:

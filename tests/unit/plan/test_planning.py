@@ -12,7 +12,7 @@ from tests.wording import in_words
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Experiment
-from iolab.lab.hosts.facts import Facts
+from iolab.lab.hosts.facts import ONLINE_CPUS, Facts
 from iolab.plan.planning import gives_plan, make_plan, missing_steps, rank
 from iolab.plan.types import Plan, Step
 
@@ -183,3 +183,10 @@ def test_an_edited_experiment_no_longer_gives_the_plan(
     assert gives_plan(experiment, plan, stored)
     assert not gives_plan(read("4500", "4600"), plan, stored)
     assert gives_plan(read("4500", "4600"), plan, {"kernel": "6.1"})
+
+
+def test_levels_that_change_nothing_but_a_namespaces_cpus_are_told_apart(read: Read, facts: Facts) -> None:
+    """A host with two CPUs runs programs on the first of them, and on no hundredth."""
+    experiment = read("  machines.b.forward: [none, route]", "  machines.b.program_cpus: [[0], [99]]")
+    plan = make_plan(experiment, replace(facts, settings={ONLINE_CPUS: "0-1\n"}))
+    assert {one.cell["machines.b.program_cpus"] for one in plan.unsupported} == {"[99]"}

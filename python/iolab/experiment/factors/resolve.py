@@ -93,6 +93,10 @@ class Resolver:
         """Every section that some cell has."""
         return tuple(self._base)
 
+    def content(self, section: Section) -> object:
+        """Return what decides what a section is in any cell, for comparison: its group, base data and changes."""
+        return section.group, self._base[section], self._branches[section]
+
     def line(self, section: Section) -> int:
         """Return the line at which the base document begins a section; 0 where only a level makes it."""
         return self._lines[section]
@@ -148,7 +152,7 @@ class Resolver:
 
     def _lab_of(self, cell: Cell) -> Lab:
         """Return a cell's lab: the same object for cells that differ in their measures alone."""
-        at = tuple([cell.get(name) for name in self._lab_names])
+        at = self.lab_levels(cell)
         if at not in self._labs:
             lab = without_plain(self._written_lab(cell))
             if len(self._labs) >= MOST_LABS:
@@ -211,9 +215,13 @@ class Resolver:
                 return labels[label]
         return None
 
+    def lab_levels(self, cell: Cell) -> tuple[str | None, ...]:
+        """Return the labels of a cell that change its lab, sub-factors included."""
+        return tuple([cell.get(name) for name in self._lab_names])
+
     def lab_key(self, cell: Cell) -> str:
         """Return the digest of the cell's resolved lab: same content, same key, whatever its labels."""
-        labels = tuple([cell.get(name) for name in self._lab_names])
+        labels = self.lab_levels(cell)
         key = self._lab_keys.get(labels)
         if key is None:
             if len(self._lab_keys) >= MOST_REMEMBERED:

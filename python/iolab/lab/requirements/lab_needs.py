@@ -8,7 +8,7 @@ from iolab.lab.compose import compose
 from iolab.lab.endpoints import VERSIONS
 from iolab.lab.guests.start import MOST_MTU_BYTES
 from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
-from iolab.lab.hosts.tuning import coalescing_words, tuned_cards
+from iolab.lab.hosts.tuning import coalescing_words, tuned_cards, tunings
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.links.link_topology import (
     is_function,
@@ -66,16 +66,21 @@ PROTECTIVE = ("net.core.bpf_jit_harden", "net.core.bpf_jit_kallsyms", "net.ipv4.
 """Of these names, settings that protect the kernel or its other users."""
 
 
-def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
+def lab_needs(lab: Lab, known: Topology | None = None) -> tuple[Wanted, ...]:
     """Return what machines and links need of the kernels they are on, each once.
+
+    `known` is the topology of a lab that differs in nothing but tuning, pinning, queues and memory, and was composed.
 
     Raises:
         InputError: names or addresses clash, or ends are on kernels that do not meet.
     """
     if wrong := (*cables(lab), *function_needs(lab), *join_needs(lab), *overlay_needs(lab)):
         return wrong
-    compose(lab)
-    topology = topology_of(lab)
+    if known is None:
+        compose(lab)
+    else:
+        tunings(lab)
+    topology = known or topology_of(lab)
     found: list[Wanted] = []
     for name, machine in lab.machines.items():
         found += _machine(lab, name, machine)

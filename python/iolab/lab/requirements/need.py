@@ -101,10 +101,10 @@ Wanted = Need | UnmetRequirement
 """What is wanted of a computer, or what is lacking whatever the computer has."""
 
 
-def lacking_of(found: Iterable[Wanted], facts: Facts) -> UnmetRequirement | None:
-    """Return everything that is lacking; None where all needs are met."""
-    lacks = tuple(dict.fromkeys(filter(None, (lacking(each, facts) for each in dict.fromkeys(found)))))
-    return SeveralLacks(lacks=lacks) if len(lacks) > 1 else next(iter(lacks), None)
+def together(lacks: Iterable[UnmetRequirement]) -> UnmetRequirement | None:
+    """Return lacks as one, each once; None: there are none."""
+    found = tuple(dict.fromkeys(lacks))
+    return SeveralLacks(lacks=found) if len(found) > 1 else next(iter(found), None)
 
 
 def lacking(wanted: Wanted, facts: Facts) -> UnmetRequirement | None:

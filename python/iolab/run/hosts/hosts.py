@@ -38,14 +38,14 @@ def hosts_of(experiment: Experiment) -> dict[str, str]:
     Raises:
         InputError: a machine is on two hosts, or two machines are on one.
     """
-    resolver = resolver_of(experiment)
+    resolver, first_cell = resolver_of(experiment), list(islice(cells(experiment), 1))
     found: dict[str, str] = {}
     for section in resolver.sections:
         if section.group != "machines":
             continue
         places = {
             model.ssh
-            for cell in _distinct(experiment, resolver, section)
+            for cell in _distinct(experiment, resolver, section) or first_cell
             if isinstance(model := resolver.model(section, cell), Host) and model.ssh is not None
         }
         if len(places) > 1:
@@ -189,11 +189,10 @@ def together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Except
         return dict(zip(names, workers.map(attempt, names), strict=True))
 
 
-def _distinct(experiment: Experiment, resolver: Resolver, section: Section) -> Iterator[Cell]:
-    """Yield a cell for each combination of a machine's factors; one, where none of them says on which host it is."""
-    if not resolver.factors_of(section, PLACE):
-        return islice(cells(experiment), 1)
-    return sample(experiment, resolver.factors_of(section), MOST_CELLS)
+def _distinct(experiment: Experiment, resolver: Resolver, section: Section) -> Iterator[Cell] | None:
+    """Yield a cell for each combination of a machine's factors; None, where none of them says on which host it is."""
+    varied = resolver.factors_of(section, PLACE)
+    return sample(experiment, resolver.factors_of(section), MOST_CELLS) if varied else None
 
 
 def _wrong(experiment: Experiment, machine: str, seen: str, allowed: str) -> InputError:
