@@ -153,7 +153,7 @@ def test_what_a_guest_cannot_undo_is_told_before_it_ends(pair: Guests, lasting_a
         undo = {"kind": "command", "argv": argv, "netns": None}
         assert lasting_agents.of("other").run(["true"], undo=undo, undo_key=key).succeeded
     pair.stop(["other"])
-    (told,) = pair.troubles
+    (told,) = map(str, pair.troubles)
     assert "ending guest other: what it could not undo before: lasting: running 'ls /nowhere'" in told
     assert "passing" not in told
     assert "other" not in lasting_agents

@@ -11,6 +11,7 @@ from iolab.agent.messages import Json
 from iolab.cli.console import say
 from iolab.cli.host import HostName, checked
 from iolab.errors import ExitCode
+from iolab.locale import Text
 from iolab.run.calibration import calibrate as measure_instrument
 from iolab.run.calibration import figures
 from iolab.run.hosts.host_agent import open_agent, refuse_unclean
@@ -53,5 +54,5 @@ def _print_path(name: str, one: Mapping[str, Json]) -> None:
         say(f"  {figure.name}: {value}")
 
 
-def _quiet(_text: str) -> None:
+def _quiet(_text: Text) -> None:
     """Say nothing: the output is JSON."""

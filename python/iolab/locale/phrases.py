@@ -9,6 +9,8 @@ ENGLISH = "en"
 """The language that has every phrase; another shows the English one where it lacks its own."""
 COMMA, CLAUSES, AND, OR = "comma", "clauses", "and", "or"
 """How the items of a list are joined, as a language names it."""
+ONE = "-if-one"
+"""At the end of a name: the template for a `count` of 1, where a language has another one for it."""
 
 
 @runtime_checkable
@@ -36,7 +38,9 @@ class Phrase:
     def say(self, language: str = ENGLISH) -> str:
         """Return the phrase in a language; one that no language has is shown as code and parameters."""
         file, _, name = self.code.partition(".")
-        template = templates(language, file).get(name) or templates(ENGLISH, file).get(name)
+        names = (f"{name}{ONE}", name) if self.parameters.get("count") == 1 else (name,)
+        known = [templates(language, file), templates(ENGLISH, file)]
+        template = next((words[one] for words in known for one in names if one in words), None)
         if template is None:
             return f"{self.code} {self.parameters}"
         return fill(template, lambda place, spec: self._write(place, spec, language))

@@ -10,6 +10,7 @@ from iolab.experiment.model.measures import DiskMeasure
 from iolab.experiment.references.view import View, check_any_cpus, check_machine
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import in_memory
+from iolab.locale import Phrase, Text
 from iolab.registry.disk_programs import DISK_PROGRAMS, HDPARM
 from iolab.registry.rows import Later, MeasureKind
 from iolab.trial.disk.disk_programs import row_of, runs_own, size_of, times_as_hdparm
@@ -75,7 +76,9 @@ def _check_job(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> 
     place = ("fio", "job" if fio.job is not None else "job_file")
     for name in fio.replace:
         if name not in REPLACEABLE:
-            view.add(section, ("fio", "replace"), name, sorted(REPLACEABLE), "a key that iolab can set")
+            view.add(
+                section, ("fio", "replace"), name, sorted(REPLACEABLE), Phrase("measures.key-that-iolab-sets")
+            )
     if measure.profile is not None:
         view.say(section, ("profile",), f"{measure.profile} beside a job file", "either of them")
     try:
@@ -92,40 +95,84 @@ def _runs(measure: DiskMeasure) -> tuple[str, ...]:
 
 def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
     """Check that the machine has one disk that the program can use. Raises InputError."""
-    disks, what = lab.machines[measure.on].disks, f"measuring a disk of {measure.on}"
+    disks, what = lab.machines[measure.on].disks, Phrase("measures.measuring-a-disk", machine=measure.on)
     if len(disks) != 1:
-        seen, allowed = f"{len(disks)} disks", "one disk in every cell that is measured"
-        raise InputError([Problem("measure", what, seen, allowed, f"write disks: [...] at {measure.on}")])
+        seen, allowed = (
+            Phrase("measures.count-of-disks", count=len(disks)),
+            Phrase("measures.one-disk-per-cell"),
+        )
+        raise InputError(
+            [Problem("measure", what, seen, allowed, Phrase("measures.write-disks-at", machine=measure.on))]
+        )
     (disk,) = disks
     if row_of(measure).writes_files and disk.fs is None:
-        seen, allowed = f"{measure.program} on a bare disk", "a disk with a file system: it writes files"
-        raise InputError([Problem("measure", what, seen, allowed, "write fs: ext4 beside the volume")])
+        seen, allowed = (
+            Phrase("measures.program-on-bare-disk", program=measure.program),
+            Phrase("measures.disk-with-file-system"),
+        )
+        raise InputError([Problem("measure", what, seen, allowed, Phrase("measures.write-fs-beside-volume"))])
     if row_of(measure).finds_blocks:
         _check_findable(measure, lab, disk, what)
     if row_of(measure).fills_disk and not times_as_hdparm(measure):
         room = int(lab.volumes[disk.volume].size * (MOST_SHARE if disk.fs is not None else 1))
         if (size := size_of(measure)) > room:
-            seen, allowed = f"size {size} bytes", f"at most {room} on volume {disk.volume}"
-            advice = "write a smaller size, or a larger volume"
+            seen, allowed = (
+                Phrase("measures.size-of-bytes", size=size),
+                Phrase("measures.at-most-on-volume", most=room, volume=disk.volume),
+            )
+            advice = Phrase("measures.smaller-size-or-larger-volume")
             raise InputError([Problem("measure", what, seen, allowed, advice)])
 
 
-def _check_findable(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: str) -> None:
+def _check_findable(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: Text) -> None:
     """Check that blocks on the disk can be found again below the volume's file. Raises InputError."""
     volume, machine = lab.volumes[disk.volume], lab.machines[measure.on]
     xen = machine.kind == "vm" and machine.engine == "xen"
     refused = (
-        (disk.fs is not None, f"fs: {disk.fs}", "a bare disk", "remove `fs` from the disk"),
-        (disk.via == "kernel", "via: kernel", "via: local, user or hypervisor", "take one of these"),
-        (xen, "a domain of Xen", "a guest of QEMU, a host or a namespace", "measure such a machine"),
-        (in_memory(lab, volume), f"{disk.volume} in the memory of {volume.on}", "a volume on a disk",
-         "put the volume on a host, or remove its `on`"),
-        ((measure.size or 0) > volume.size, f"size {measure.size} bytes", f"at most {volume.size}",
-         "write a smaller size, or a larger volume"),
-    )  # fmt: skip
+        (
+            disk.fs is not None,
+            Phrase("measures.disk-with-fs", fs=disk.fs),
+            Phrase("measures.bare-disk"),
+            Phrase("measures.remove-fs-from-disk"),
+        ),
+        (
+            disk.via == "kernel",
+            Phrase("measures.disk-via-kernel"),
+            Phrase("measures.disk-via-other"),
+            Phrase("measures.take-one-of-these"),
+        ),
+        (
+            xen,
+            Phrase("measures.a-domain-of-xen"),
+            Phrase("measures.guest-host-or-namespace"),
+            Phrase("measures.measure-such-machine"),
+        ),
+        (
+            in_memory(lab, volume),
+            Phrase("measures.volume-in-memory", volume=disk.volume, machine=volume.on),
+            Phrase("measures.a-volume-on-disk"),
+            Phrase("measures.put-volume-on-host"),
+        ),
+        (
+            (measure.size or 0) > volume.size,
+            Phrase("measures.size-of-bytes", size=measure.size),
+            Phrase("measures.at-most", most=volume.size),
+            Phrase("measures.smaller-size-or-larger-volume"),
+        ),
+    )
     for wrong, seen, allowed, advice in refused:
         if wrong:
-            raise InputError([Problem("measure", what, f"{measure.program} with {seen}", allowed, advice)])
+            raise InputError(
+                [
+                    Problem(
+                        "measure",
+                        what,
+                        Phrase("measures.key-with-qdisc", key=measure.program, qdisc=seen),
+                        allowed,
+                        advice,
+                    )
+                ]
+            )
 
 
 def _kernels(measure: DiskMeasure, topology: Topology) -> Iterator[str]:

@@ -11,6 +11,7 @@ from iolab.experiment.references.view import Place, View, check_any_cpus, check_
 from iolab.lab.packets.frames import fps_of, given_fps
 from iolab.lab.requirements.part_needs import check_packets, packet_needs
 from iolab.lab.topology import Topology
+from iolab.locale import Phrase
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 from iolab.registry.searches import FAST_NS, SEARCHES
 
@@ -90,10 +91,10 @@ def _check_forwarding(measure: Forwarding, lab: "Lab", topology: Topology) -> No
     """Check the search and its way. Raises InputError."""
     if not SEARCHES[measure.search].zero_loss and measure.loss_ratio == 0:
         able = " or ".join(name for name, row in SEARCHES.items() if row.zero_loss)
-        seen = f"loss_ratio 0 with search: {measure.search}"
-        allowed = f"above 0 with {measure.search}, which needs 10/loss_ratio frames"
-        advice = f"take search: {able} for zero loss; forwarded_strict_fps of any search tells it as well"
-        raise InputError([Problem("measure", "planning a search", seen, allowed, advice)])
+        seen = Phrase("measures.zero-loss-with-search", search=measure.search)
+        allowed = Phrase("measures.loss-above-zero", search=measure.search)
+        advice = Phrase("measures.take-able-search", searches=able)
+        raise InputError([Problem("measure", Phrase("measures.planning-search"), seen, allowed, advice)])
     check_packets(measure, lab, topology)
     if measure.start is not None:
         fps_of(measure.start, measure, "start")

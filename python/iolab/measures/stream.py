@@ -12,6 +12,7 @@ from iolab.lab.links.shared import check_reach
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Topology
+from iolab.locale import Phrase
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 
 if TYPE_CHECKING:
@@ -100,13 +101,11 @@ def _check_forwarding(lab: "Lab", topology: Topology, measure: Stream, source: s
         PortRef(port).machine for hop in stream_way(lab, topology, here, there).hops for port in hop
     }:
         if lab.machines[name].forward == "xdp":
-            seen = f"forward: xdp, on the way of a stream from {source} to {target}"
-            allowed = (
-                "forward: bridge or route, with a shape or a wire at a link where the device is to be slow"
-            )
-            advice = "XDP forwards frames of our own: kind: latency, forwarding, load-curve"
+            seen = Phrase("measures.xdp-on-path-of-stream", source=source, target=target)
+            allowed = Phrase("measures.forward-bridge-or-route")
+            advice = Phrase("measures.xdp-forwards-own-frames")
             where = f"lab.machines.{name}.forward"
-            raise InputError([Problem(where, "forwarding a stream", seen, allowed, advice)])
+            raise InputError([Problem(where, Phrase("measures.forwarding-a-stream"), seen, allowed, advice)])
 
 
 def _commands(measure: Stream, topology: Topology) -> Sequence[str]:

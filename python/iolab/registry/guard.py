@@ -11,6 +11,7 @@ from traceback import extract_tb
 from typing import Any, TypeVar
 
 from iolab.errors import IolabError, UnsupportedError
+from iolab.locale import Phrase, Text
 from iolab.printable import printable
 from iolab.registry.rows import AnyInstrumentKind, AnyMeasureKind
 
@@ -28,12 +29,12 @@ def place_of(error: BaseException) -> str:
     return f"{PurePath(place.filename).name}:{place.lineno}"
 
 
-def words_of(error: BaseException) -> str:
+def words_of(error: BaseException) -> Text:
     """Return what an error of another package's code says, in one printable text, whatever its `__str__` does."""
     try:
         said = str.__getitem__(str(error), slice(LONGEST_WORDS + 1))
     except (Exception, SystemExit) as broken:
-        return f"its message cannot be read: __str__ raised {class_of(broken)}"
+        return Phrase("registry.message-unreadable", error=class_of(broken))
     shown = printable(said).encode(errors="backslashreplace").decode()
     return shown if len(said) <= LONGEST_WORDS else f"{shown[:LONGEST_WORDS]}..."
 
@@ -57,8 +58,15 @@ def _call(row: Row, name: str, function: Callable[..., object], *given: object) 
         raise
     except (Exception, SystemExit) as error:
         raise UnsupportedError(
-            f"calling {name!r} of the kind {row.name!r} from {row.package}: {class_of(error)} at "
-            f"{place_of(error)}: {words_of(error)}; mend or update that package, or uninstall it"
+            Phrase(
+                "registry.calling-kind-failed",
+                function=repr(name),
+                kind=repr(row.name),
+                package=row.package,
+                error_class=class_of(error),
+                place=place_of(error),
+                message=words_of(error),
+            )
         ) from error
 
 

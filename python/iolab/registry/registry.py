@@ -15,6 +15,7 @@ from traceback import walk_tb
 from typing import TypeVar
 
 from iolab.errors import UnsupportedError
+from iolab.locale import Phrase, Text
 from iolab.registry.guard import guarded
 from iolab.registry.rows import OWN, AnyInstrumentKind, AnyMeasureKind, InstrumentKind, MeasureKind
 
@@ -122,7 +123,11 @@ def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -
         row = _loaded(point, shape)
         name = row.name
         if name in found:
-            raise _broken(point, f"its name {name!r} is taken by {origin[name]}", "give it another name")
+            raise _broken(
+                point,
+                Phrase("registry.name-is-taken", name=repr(name), origin=origin[name]),
+                Phrase("registry.give-another-name"),
+            )
         found[name], origin[name] = guarded(replace(row, package=_package(point))), _place(point)
     return found
 
@@ -132,18 +137,28 @@ def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
     try:
         row = point.load()
     except (Exception, SystemExit) as error:
-        seen = f"{type(error).__name__}: {error}"
-        raise _broken(point, seen, "mend or update that package, or uninstall it") from error
+        seen = Phrase("errors.failed-with-reason", what=type(error).__name__, reason=error)
+        raise _broken(point, seen, Phrase("registry.mend-update-or-uninstall")) from error
     if not isinstance(row, shape):
         allowed = f"{shape.__module__}.{shape.__name__}"
-        raise _broken(point, f"it is of type {type(row).__name__}", f"make it {allowed}")
+        raise _broken(
+            point,
+            Phrase("registry.row-of-type", type=type(row).__name__),
+            Phrase("registry.make-it-of-type", allowed=allowed),
+        )
     if shape.BASE not in (f"{one.__module__}.{one.__qualname__}" for one in row.model.__mro__):
         raise _broken(
-            point, f"its model {row.model.__name__} is no {shape.BASE}", "derive the model from that"
+            point,
+            Phrase("registry.model-without-base", model=row.model.__name__, base=shape.BASE),
+            Phrase("registry.derive-the-model"),
         )
     methods: object = row.methods
     if not isinstance(methods, Mapping) or not all(map(_is_version, methods.values())):
-        raise _broken(point, f"its methods are {methods!r}", "map each metric to a whole number from 1")
+        raise _broken(
+            point,
+            Phrase("registry.methods-are-wrong", methods=repr(methods)),
+            Phrase("registry.map-metrics-to-versions"),
+        )
     return row
 
 
@@ -151,8 +166,17 @@ def _is_version(version: object) -> bool:
     return isinstance(version, int) and not isinstance(version, bool) and version >= 1
 
 
-def _broken(point: EntryPoint, seen: str, advice: str) -> UnsupportedError:
-    return UnsupportedError(f"loading {point.name!r} of {point.group} from {_place(point)}: {seen}; {advice}")
+def _broken(point: EntryPoint, seen: Text, advice: Text) -> UnsupportedError:
+    return UnsupportedError(
+        Phrase(
+            "registry.loading-kind-failed",
+            name=repr(point.name),
+            group=point.group,
+            place=_place(point),
+            seen=seen,
+            advice=advice,
+        )
+    )
 
 
 def _place(point: EntryPoint) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.lab.kernels import HERE
+from iolab.locale import Phrase, Text
 
 ALIVE_DEADLINE_S = 15.0
 """An emulated guest on a busy host answers within a second."""
@@ -53,7 +54,7 @@ class Agents:
         """Take in the agent of a kernel that was reached or started."""
         self._open[kernel] = agent
 
-    def drop(self, kernel: str) -> str:
+    def drop(self, kernel: str) -> Text:
         """Close the agent of a kernel, if it has one: it undoes everything. Return what went wrong.
 
         Of one that is gone only our end of the way to it is left: it is closed, and what it says is known already.
@@ -65,7 +66,11 @@ class Agents:
         trouble = agent.close()
         return "" if gone else trouble
 
-    def close(self) -> list[str]:
+    def close(self) -> list[Text]:
         """Close all but this computer's, children before parents; return what went wrong, a sentence each."""
         troubles = [(kernel, self.drop(kernel)) for kernel in reversed(list(self)) if kernel != HERE]
-        return [f"closing the agent of {kernel}: it {trouble}" for kernel, trouble in troubles if trouble]
+        return [
+            Phrase("run.closing-kernel-agent", kernel=kernel, trouble=trouble)
+            for kernel, trouble in troubles
+            if trouble
+        ]

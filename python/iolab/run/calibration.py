@@ -20,6 +20,7 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import topology_of
+from iolab.locale import Phrase, Text
 from iolab.results.packets import LoadRecord
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import SCHEMA, identity
@@ -47,7 +48,7 @@ REPETITIONS = 8
 RECEIVER_STEPS = 8
 MACHINES = {"near": Netns(kind="netns"), "far": Netns(kind="netns")}
 LAB = Lab(MACHINES, {"pair": Link(ends=(PortRef("near.p0"), PortRef("far.p1")), mtu=1500)}, {})
-Say = Callable[[str], None]
+Say = Callable[[Text], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +70,20 @@ def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Jso
     """
     lab = StandingLab(Agents(agent), lambda _: None)
     found: dict[str, Json] = {"schema": SCHEMA, "host": identity(host), "paths": {}}
-    reasons: list[str] = []
+    reasons: list[Text] = []
     try:
         for path in PATHS:
             try:
                 found["paths"][path] = _of_path(agent, lab, host["cpus"], path, say)
             except TrialFailed as error:
-                reasons.append(f"{path}: {error}")
-                say(f"{path} does not work here: {error}")
+                reasons.append(Phrase("errors.failed-with-reason", what=path, reason=error))
+                say(Phrase("run.path-does-not-work", path=path, reason=error))
         if {AF_XDP, LIVE} <= found["paths"].keys():
             found["alone"] = _each_alone(agent, lab, host["cpus"], found["paths"][AF_XDP], say)
     finally:
         lab.take_down()
     if not found["paths"]:
-        raise LabError(f"calibrating: no path works: {'; '.join(reasons)}")
+        raise LabError(Phrase("run.calibrating-no-path", reasons=reasons))
     return found
 
 
@@ -104,10 +105,10 @@ def _of_path(agent: Agent, lab: StandingLab, cpus: int, path: str, say: Say) -> 
         with _bench(agent, lab, cpus, path, size, LOADED_BURST.get(path, 1)) as bench:
             runs = [_run(bench, ABOVE_ALL_FPS[path]) for _ in range(CEILING_TRIALS)]
             ceilings[str(size)] = max(run.offered_fps for run in runs)
-            say(f"{path}: {size} B: {ceilings[str(size)]:.0f} frames/s sent")
+            say(Phrase("run.ceiling-sent", path=path, size=size, rate=f"{ceilings[str(size)]:.0f}"))
     with _bench(agent, lab, cpus, path, 64, LOADED_BURST.get(path, 1)) as bench:
         receiver_fps = _receiver_ceiling(bench, ceilings["64"])
-        say(f"{path}: {receiver_fps:.0f} frames/s received without losing any")
+        say(Phrase("run.received-without-loss", path=path, rate=f"{receiver_fps:.0f}"))
         paced = _run(bench, PACED_FPS)
         lateness = bench.answers[-1]["senders"][0]["lateness_ns"]
         repeated = [_run(bench, REPEATED_FPS) for _ in range(REPETITIONS)]
@@ -134,9 +135,7 @@ def _each_alone(agent: Agent, lab: StandingLab, cpus: int, usual: Json, say: Say
         with _bench(agent, lab, cpus, path, 64) as bench:
             _run(bench, load_fps)
         late[path] = _quantile(bench.answers[-1]["senders"][0]["lateness_ns"], LATE_SHARE)
-        say(
-            f"{path}: one by one, 90 of 100 frames are late by at most {late[path]} ns at {load_fps:.0f} frames/s"
-        )
+        say(Phrase("run.paced-late", path=path, late=late[path], rate=f"{load_fps:.0f}"))
     return {"load_fps": load_fps, "af_xdp_late_ns": late[AF_XDP], "live_late_ns": late[LIVE]}
 
 

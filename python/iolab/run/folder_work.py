@@ -10,6 +10,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.kernels import HERE
+from iolab.locale import Phrase, Text
 from iolab.messages.notes import MethodsRaised
 from iolab.plan.planning import missing_steps
 from iolab.plan.types import Plan
@@ -63,13 +64,13 @@ def _refuse_loss(run: StoredRun, plan: Plan) -> None:
     if dropped:
         first = next(iter(dropped.values()))
         levels = ", ".join(f"{name}={label}" for name, label in first.cell.items())
-        example = f"block {first.block} {first.measure} {levels}"
+        example = Phrase("run.trial-of-block", block=first.block, measure=first.measure, levels=levels)
         raise _unsuitable(
             run,
-            "extending the run",
-            f"a plan without {len(dropped)} of its measured trials, such as {example}",
-            "the run's own experiment with more levels, measures or blocks",
-            "begin a new run and `iolab compare` the two",
+            Phrase("run.extending-the-run"),
+            Phrase("run.plan-without-measured-trials", count=len(dropped), example=example),
+            Phrase("run.experiment-with-more"),
+            Phrase("run.begin-new-and-compare"),
         )
 
 
@@ -88,10 +89,10 @@ def refuse_changed_plan(run: StoredRun, again: Plan) -> None:
         return
     raise _unsuitable(
         run,
-        "resuming the run",
-        f"an experiment that gives the plan {again.digest}",
-        f"the plan that it was begun with, {run.plan.digest}",
-        "the folder was changed, or written by another version of iolab: `iolab extend` it, or begin a new run",
+        Phrase("run.resuming-the-run"),
+        Phrase("run.experiment-of-other-plan", digest=again.digest),
+        Phrase("run.plan-of-the-run", digest=run.plan.digest),
+        Phrase("run.extend-or-begin-new"),
     )
 
 
@@ -105,10 +106,10 @@ def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
     if changed:
         raise _unsuitable(
             run,
-            "adding trials to the run",
-            "; ".join(changed),
-            "the host that it was measured on, unchanged",
-            "begin a new run here and `iolab compare` the two",
+            Phrase("run.adding-trials"),
+            Phrase("errors.several-clauses", clauses=changed),
+            Phrase("run.same-host-unchanged"),
+            Phrase("run.begin-here-and-compare"),
         )
 
 
@@ -184,7 +185,7 @@ def host_of(facts: Mapping[str, Any]) -> Host:
     )
 
 
-def _unsuitable(run: StoredRun, doing: str, seen: str, allowed: str, advice: str) -> InputError:
+def _unsuitable(run: StoredRun, doing: Text, seen: Text, allowed: Text, advice: Text) -> InputError:
     return InputError([Problem(str(run.folder), doing, seen, allowed, advice)])
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from iolab.errors import LabError
 from iolab.lab.packets.placement import Placement
+from iolab.locale import Phrase
 from iolab.messages.failures import Failure
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.types import Plan, Step
@@ -38,7 +39,7 @@ class LabsUnmade(LabError):
     """Several labs in a row could not be made, all for one reason."""
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(f"making the lab: {MOST_ALIKE} in a row failed alike: {failure.code}")
+        super().__init__(Phrase("run.making-lab-failed-alike", count=MOST_ALIKE, code=failure.code))
         self.failure = failure
         """Why."""
 

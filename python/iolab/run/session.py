@@ -19,6 +19,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, sending_end
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, topology_of
+from iolab.locale import Phrase, Text
 from iolab.messages.failures import (
     Difference,
     Failure,
@@ -141,20 +142,18 @@ class Session:
         for name, ssh in lost.items():
             troubles += self._put_back(name, ssh, patient=kind is None and name not in self._absent)
         if troubles:
-            raise AgentError("; ".join(troubles))
+            raise AgentError(Phrase("errors.several-clauses", clauses=troubles))
 
     def _is_lost(self, kernel: str) -> bool:
         return self._agents.of(kernel).gone
 
-    def _put_back(self, name: str, ssh: str, *, patient: bool) -> list[str]:
+    def _put_back(self, name: str, ssh: str, *, patient: bool) -> list[Text]:
         """Reach a host again that was lost: its agent undoes what the lost one left. Return what went wrong."""
         try:
             trouble = (reach_again if patient else reach)(ssh, name, self._pids.get(name)).close()
         except (AgentError, UnsupportedError) as error:
-            return [
-                f"putting {name} back, which was lost: {error}; `iolab clean --host {ssh}` undoes what is left there"
-            ]
-        return [f"putting {name} back, which was lost: the agent {trouble}"] if trouble else []
+            return [Phrase("run.lost-agent-not-reopened", name=name, reason=error, ssh=ssh)]
+        return [Phrase("run.lost-agent-in-trouble", name=name, trouble=trouble)] if trouble else []
 
     def _do(self, turn: Sequence[Step]) -> Iterator[tuple[TrialRecord, Samples | None]]:
         """Do the steps that are taken at once; yield what each gave."""
@@ -362,7 +361,7 @@ class Session:
                 self._absent.discard(name)
             except (AgentError, UnsupportedError) as error:
                 self._absent.add(name)  # it was waited for; the trials to come do not wait again
-                raise LabError(f"reaching {name}: {error}") from error
+                raise LabError(Phrase("run.host-not-reached", host=name, reason=error)) from error
 
     def _kernel_of(self, setup: Setup, name: str, topology: Topology) -> str:
         """Return the kernel on which a measure's frames are sent; of other measures this computer's."""

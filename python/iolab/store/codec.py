@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
+from iolab.locale import Phrase, Text
 from iolab.results.encoding import Encoding, Malformed
 from iolab.results.metric import Heads, Method, Metric, Metrics, Quantity
 from iolab.results.packets import PacketTrial
@@ -91,7 +92,7 @@ class TrialReader:
         data = line.encode() if isinstance(line, str) else line
         version = version_of(data)
         at_once = self._read_at_once(data) if lacks_only_methods(data, version) else None
-        row = at_once or _decoded(_TRIAL, data, version, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
+        row = at_once or _decoded(_TRIAL, data, version, TRIAL_STEPS, TRIAL_SCHEMA, Phrase("store.a-trial"))
         self.oldest = min(self.oldest, version)
         heads = self._heads_of(row)
         heads = heads if at_once is None else self._of_unknown_methods(heads)
@@ -199,6 +200,6 @@ def decode_command(line: bytes | str) -> CommandRecord:
         return _COMMAND.decode(json.dumps(command(older)))
 
 
-def _decoded(encoding: Encoding[T], data: bytes, version: int, steps: Steps, schema: int, what: str) -> T:
+def _decoded(encoding: Encoding[T], data: bytes, version: int, steps: Steps, schema: int, what: Text) -> T:
     """Return a record, whatever schema it has."""
     return encoding.decode(data if version == schema else upgraded(data, version, steps, schema, what))

@@ -20,6 +20,7 @@ from pathlib import Path
 from iolab.errors import StoreError
 from iolab.experiment.reading.attached import COPIES
 from iolab.files import open_own, write_durably
+from iolab.locale import Phrase
 from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
 from iolab.results.trial import CommandRecord
@@ -60,15 +61,13 @@ def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
         except FileExistsError:
             continue
         except OSError as error:
-            raise StoreError(
-                f"making the run folder {path}: {error.strerror}; choose another place with -o"
-            ) from error
+            raise StoreError(Phrase("store.run-folder-not-made", path=path, reason=error.strerror)) from error
         (path / SAMPLES).mkdir()
         made = RunFolder(path)
         sync_folder(path)
         sync_folder(parent)
         return made
-    raise StoreError(f"making the run folder {parent / name}: a hundred of that name exist")
+    raise StoreError(Phrase("store.too-many-of-that-name", path=parent / name))
 
 
 def slug(title: str) -> str:
@@ -109,9 +108,11 @@ class RunFolder:
         try:
             self._trials, self._commands = LineFile(path / TRIALS), LineFile(path / COMMANDS)
         except BlockingIOError as error:
-            raise StoreError(f"opening the run folder {path}: another iolab is writing to it") from error
+            raise StoreError(Phrase("store.run-folder-in-use", path=path)) from error
         except OSError as error:
-            raise StoreError(f"opening the run folder {path}: {error.strerror}") from error
+            raise StoreError(
+                Phrase("store.run-folder-not-opened", path=path, reason=error.strerror)
+            ) from error
         self._guard(self._settle)
 
     def close(self) -> None:
@@ -233,14 +234,14 @@ class RunFolder:
 
     def _full(self, error: OSError) -> StoreError:
         if not self.path.exists():
-            return StoreError(f"writing to {self.path}: the folder is gone, and with it what was stored")
+            return StoreError(Phrase("store.run-folder-gone", path=self.path))
         advice = (
-            "make room, then `iolab resume`"
+            Phrase("store.make-room-and-resume")
             if error.errno in (errno.ENOSPC, errno.EDQUOT)
-            else "then `iolab resume`"
+            else Phrase("store.then-resume")
         )
         return StoreError(
-            f"writing to {self.path}: {error.strerror}; everything before is stored and readable; {advice}"
+            Phrase("store.writing-failed", path=self.path, reason=error.strerror, advice=advice)
         )
 
 
@@ -248,9 +249,7 @@ def _refuse_links(path: Path) -> None:
     """Raise where a folder inside a run folder is a symbolic link: what is stored would land elsewhere."""
     for name in (SAMPLES, MACHINES, PACKAGE_LISTS, REVISIONS, DECIDED, COPIES):
         if (path / name).is_symlink():
-            raise StoreError(
-                f"opening the run folder {path}: {name} is a symbolic link; allowed: a folder; restore it from a copy"
-            )
+            raise StoreError(Phrase("store.symbolic-link-in-folder", path=path, name=name))
 
 
 def _files(key: str, samples: Samples) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from iolab.experiment.reading.document import read as document_of
 from iolab.experiment.reading.problems import Problems
 from iolab.lab.hosts.facts import decode_facts
 from iolab.lab.hosts.readiness import Computer, computers_of
+from iolab.locale import Phrase
 from iolab.messages.notes import LastLineCut
 from iolab.messages.warnings import TrialWarning
 from iolab.plan.plan_file import decode_plan
@@ -99,9 +100,9 @@ def _decided(folder: Path, name: str, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(path.read_bytes())
     except StoreError as error:
-        raise StoreError(f"{path}: {error}") from None
+        raise StoreError(Phrase("errors.failed-with-reason", what=path, reason=error)) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"reading {path}: {error}; restore the file from a copy") from error
+        raise StoreError(Phrase("store.restore-from-copy", path=path, reason=error)) from error
 
 
 def _facts(data: bytes) -> dict[str, Any]:
@@ -142,7 +143,7 @@ def _as_kept(folder: Path, plan: Plan, trials: Sequence[TrialRecord]) -> list[Tr
         wanted = {step.key for step in plan.steps}
         return [record for record in trials if record.key in wanted]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"reading {folder / KEPT}: {error}; restore the file from a copy") from error
+        raise StoreError(Phrase("store.restore-from-copy", path=folder / KEPT, reason=error)) from error
 
 
 def _joined_late(folder: Path, trials: Sequence[TrialRecord]) -> int:
@@ -169,8 +170,8 @@ def experiment_text(folder: Path) -> str:
     try:
         return decided_file(folder, EXPERIMENT).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        seen = error.strerror if isinstance(error, OSError) else "bytes that are not UTF-8"
-        raise StoreError(f"reading {folder / EXPERIMENT}: {seen}; restore the file from a copy") from error
+        seen = error.strerror if isinstance(error, OSError) else Phrase("store.not-utf-8")
+        raise StoreError(Phrase("store.restore-from-copy", path=folder / EXPERIMENT, reason=seen)) from error
 
 
 def find_runs(parent: Path) -> list[Path]:
@@ -182,9 +183,17 @@ def find_runs(parent: Path) -> list[Path]:
 
 def not_a_run(folder: Path) -> Problem:
     """Return the problem of a path that is no run folder."""
-    seen = "no such folder" if not folder.exists() else f"no {PLAN} in it"
+    seen = (
+        Phrase("store.no-such-folder")
+        if not folder.exists()
+        else Phrase("store.folder-without-plan", file=PLAN)
+    )
     return Problem(
-        str(folder), "reading a run", seen, "a run folder", "`iolab list` shows the runs there are"
+        str(folder),
+        Phrase("store.reading-a-run"),
+        seen,
+        Phrase("store.a-run-folder"),
+        Phrase("store.list-shows-runs"),
     )
 
 
@@ -201,7 +210,7 @@ def _read_lines(path: Path, decode: Callable[[bytes], T], notes: list[TrialWarni
                 else:
                     notes.append(LastLineCut(file=path.name))
     except OSError as error:
-        raise StoreError(f"reading {path}: {error.strerror}") from error
+        raise StoreError(Phrase("store.reading-failed", path=path, reason=error.strerror)) from error
     return decoded
 
 
@@ -209,12 +218,10 @@ def _decoded(decode: Callable[[bytes], T], line: bytes, place: str) -> T:
     try:
         return decode(line)
     except StoreError as error:
-        raise StoreError(f"{place}: {error}") from None
+        raise StoreError(Phrase("errors.failed-with-reason", what=place, reason=error)) from None
     except ValueError as error:
         seen = line.decode(errors="replace").rstrip("\n")[:80]
-        raise StoreError(
-            f"reading {place}: not a record ({error}): {seen!r}; restore the file from a copy"
-        ) from error
+        raise StoreError(Phrase("store.not-a-record", place=place, reason=error, seen=repr(seen))) from error
 
 
 def stacks_of(folder: Path) -> Callable[[str], dict[str, str]]:
@@ -262,6 +269,4 @@ def _read(path: Path, decode: Callable[[bytes], PacketTrial | None]) -> PacketTr
     except StoreError as error:
         raise StoreError(f"{path}:1: {error}") from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise StoreError(
-            f"reading {path}:1: {error}; restore the file from a copy, or measure again"
-        ) from error
+        raise StoreError(Phrase("store.first-line-unreadable", path=path, reason=error)) from error

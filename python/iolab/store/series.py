@@ -12,6 +12,7 @@ import numpy as np
 
 from iolab.aliases import new_keys
 from iolab.errors import StoreError
+from iolab.locale import Phrase
 from iolab.results.metric import Dimensions, names
 from iolab.results.series import Over, Series
 from iolab.store.records import SAMPLES, SERIES, records_folder
@@ -69,8 +70,7 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
         version = (file.schema_arrow.metadata or {}).get(_KEY, b"none").decode()
         if version != str(SERIES_SCHEMA):
             raise StoreError(
-                f"reading {path}: its series have schema {version}, this iolab reads {SERIES_SCHEMA}; "
-                "use the iolab that wrote them"
+                Phrase("store.series-of-other-schema", path=path, version=version, known=SERIES_SCHEMA)
             )
         table = file.read()
         columns = dict.fromkeys(table.column_names)
@@ -82,9 +82,7 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
             raise ValueError(f"its columns differ from those of schema {SERIES_SCHEMA}: {', '.join(odd)}")
         return tuple(_series(table))
     except (OSError, ValueError, ArrowException) as error:
-        raise StoreError(
-            f"reading {path}: {error}; restore the file from a copy, or measure again"
-        ) from error
+        raise StoreError(Phrase("store.restore-or-measure-again", path=path, reason=error)) from error
 
 
 def _with_absent(table: Any) -> Any:

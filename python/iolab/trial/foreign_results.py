@@ -197,7 +197,7 @@ def _of_raw(raw: object) -> Iterator[ResultProblem]:
     try:
         size = len(json.dumps(raw, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
-        yield RawNotJson(said=words_of(error)[:MAX_WORD])
+        yield RawNotJson(said=str(words_of(error))[:MAX_WORD])
         return
     if size > MAX_RAW_BYTES:
         yield TooMany(field="bytes of raw output", count=size, largest=MAX_RAW_BYTES)

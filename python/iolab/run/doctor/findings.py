@@ -225,7 +225,7 @@ def _accelerator(agent: Agent) -> Finding:
     except UnsupportedError as error:
         return limited(subject, ProgramExamined(code="accelerator-untried", said=str(error)))
     if untold:
-        return limited(subject, ProgramExamined(code="accelerator-untold", said=untold))
+        return limited(subject, ProgramExamined(code="accelerator-untold", said=str(untold)))
     return (
         good(subject, GuestsExamined(code="accelerator-kvm"))
         if found == "kvm"

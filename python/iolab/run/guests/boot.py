@@ -30,6 +30,7 @@ from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import PARENTS_DISKS, Boot
 from iolab.lab.guests.vm import image_of
 from iolab.lab.kernels import HERE, parent_kernel
+from iolab.locale import Phrase, Text
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import together
@@ -54,7 +55,7 @@ class Probe:
 
     boots: bool | None
     """None: nothing, it neither ended nor failed in time."""
-    seen: str = ""
+    seen: Text = ""
     """Of a boot that failed: in words, why."""
 
 
@@ -109,10 +110,7 @@ def find_image(flavour: str) -> Image:
     """
     image = find(flavour, find_agent())
     if image is None:
-        raise UnsupportedError(
-            f"looking for the guest image {flavour}: it has not been built with this agent; "
-            f"`iolab image build {flavour}` does it"
-        )
+        raise UnsupportedError(Phrase("run.guest-image-not-built", flavour=flavour))
     image.mark_used()
     return image
 
@@ -133,7 +131,7 @@ def _source(boot: Boot, image: Image) -> Source:
 
 def find_accelerator(
     agent: Agent, identity: tuple[str, ...], qemu: tuple[str, ...], kernel: str, *, nested: bool = False
-) -> tuple[Accelerator | None, str]:
+) -> tuple[Accelerator | None, Text]:
     """Return what guests on the agent's kernel can use, and why it is not KVM; None: no boot showed it.
 
     `identity` is what the finding depends on. A boot that fails or runs out of time is tried once more: on a busy
@@ -142,7 +140,7 @@ def find_accelerator(
     known = _stored()
     key = "|".join(identity)
     if known.get(key) in ("kvm", "tcg"):
-        return ("kvm", "") if known[key] == "kvm" else ("tcg", f"{BROKEN}, found earlier")
+        return ("kvm", "") if known[key] == "kvm" else ("tcg", Phrase("run.kvm-broken-earlier", seen=BROKEN))
     for timeout_ms in (NESTED_TIMEOUT_MS,) * 2 if nested else (PROBE_TIMEOUT_MS, PATIENT_TIMEOUT_MS):
         probe = boot_with_kvm(agent, qemu, kernel, timeout_ms)
         if probe.boots:
@@ -164,9 +162,9 @@ def boot_with_kvm(
     if node.exit_status != 0:
         absent = node.exit_status == 1 and not node.timed_out
         return (
-            Probe(False, f"{NODE} is not there")
+            Probe(False, Phrase("run.kvm-node-absent", node=NODE))
             if absent
-            else Probe(None, f"looking for {NODE}: {node.complaint}")
+            else Probe(None, Phrase("run.looking-for-node", node=NODE, reason=node.complaint))
         )
     argv = (
         *qemu,
@@ -183,10 +181,11 @@ def boot_with_kvm(
     if BROKEN in ran.stderr:
         return Probe(False, BROKEN)
     if ran.timed_out:
-        return Probe(None, f"it ran out of time: the boot was not over after {timeout_ms // 1000} s")
+        return Probe(None, Phrase("run.boot-not-over", seconds=timeout_ms // 1000))
     if ran.signal is not None:
-        return Probe(None, f"QEMU was ended by signal {ran.signal}")
-    return Probe(False, f"QEMU: {ran.stderr.strip()[-200:] or 'the boot ended without a word'}")
+        return Probe(None, Phrase("run.qemu-ended-by-signal", signal=ran.signal))
+    said = ran.stderr.strip()[-200:]
+    return Probe(False, f"QEMU: {said}" if said else Phrase("run.boot-ended-silently"))
 
 
 def place() -> Path:

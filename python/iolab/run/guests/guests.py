@@ -21,6 +21,7 @@ from iolab.lab.actions import PinGuest, StartGuest
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
 from iolab.lab.kernels import HERE
+from iolab.locale import Phrase, Text
 from iolab.results.trial import CommandRecord, GuestUse
 from iolab.run.agents import Agents
 from iolab.run.guests.hypervisors import Hypervisors
@@ -94,7 +95,7 @@ class Guests:
         self._boot_deadline_s = boot_deadline_s
         self._running: dict[str, RunningGuest] = {}
         self._in_vain: dict[Guest, int] = {}
-        self.troubles: list[str] = []
+        self.troubles: list[Text] = []
         """What guests that were ended could not undo, a sentence each."""
         self._workers = ThreadPoolExecutor(TOGETHER, "guest")
 
@@ -156,9 +157,9 @@ class Guests:
 
     def _undo_in(self, chosen: Sequence[RunningGuest]) -> None:
         """Let guests, each given before its parent, undo everything: together, but a parent after its children."""
-        waiting: dict[str, Future[str]] = {}
+        waiting: dict[str, Future[Text]] = {}
 
-        def undo(running: RunningGuest, children: Sequence[Future[str]]) -> str:
+        def undo(running: RunningGuest, children: Sequence[Future[Text]]) -> Text:
             wait(children)
             name = running.guest.name
             return undo_before_end(self._agents.of(name)) if name in self._agents else ""
@@ -173,16 +174,14 @@ class Guests:
         """Start a guest, unless it was seen often enough that this one does not come up."""
         times = self._in_vain.get(guest, 0)
         if times == MOST_IN_VAIN:
-            raise LabError(
-                f"starting guest {guest.name}: not tried again, it did not come up {times} times in a row"
-            )
+            raise LabError(Phrase("run.guest-not-tried-again", guest=guest.name, times=times))
         try:
             records = self._start(guest, parent)
         except AgentLost:
             raise  # the parent's: no fault of this guest
         except IolabError as error:
             self._in_vain[guest] = times + 1
-            raise LabError(f"starting guest {guest.name}: {error}") from error
+            raise LabError(Phrase("run.guest-did-not-start", guest=guest.name, reason=error)) from error
         self._in_vain.pop(guest, None)
         return records
 
@@ -210,7 +209,7 @@ class Guests:
             engine=running.guest.engine,
             on=running.parent,
             accel=launch.accel,
-            untold=launch.untold if launch.accel == "tcg" else "",
+            untold=str(launch.untold) if launch.accel == "tcg" else "",
             hypervisor=launch.version,
             image=launch.image,
             packages=packages_digest(launch.packages),
@@ -246,7 +245,7 @@ SHOWN = 3
 """Failures that are reported in full."""
 
 
-def undo_before_end(agent: Agent) -> str:
+def undo_before_end(agent: Agent) -> Text:
     """Let a guest that is about to end undo everything; return what it could not, in words, or nothing.
 
     Of one that is gone, or does not answer, nothing is known, and nothing is waited for.
@@ -260,9 +259,13 @@ def undo_before_end(agent: Agent) -> str:
         return ""
     if not failed:
         return ""
-    said = "; ".join(f"{failure.undo_key}: {failure.reason}" for failure in failed[:SHOWN])
-    more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
-    return f"ending guest {agent.name}: what it could not undo before: {said}{more}"
+    said: list[Text] = [
+        Phrase("errors.failed-with-reason", what=failure.undo_key, reason=failure.reason)
+        for failure in failed[:SHOWN]
+    ]
+    if len(failed) > SHOWN:
+        said.append(Phrase("run.and-more", count=len(failed) - SHOWN))
+    return Phrase("run.guest-could-not-undo", guest=agent.name, said=said)
 
 
 class MachineDescriptions:

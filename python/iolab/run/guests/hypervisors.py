@@ -16,6 +16,7 @@ from iolab.lab.guests.start import PARENT_COMMAND, OwnUser, own_user_of
 from iolab.lab.guests.xen import CONFIG, CREATE, xl_config
 from iolab.lab.kernels import HERE
 from iolab.lab.links.sriov import find_function
+from iolab.locale import Phrase, Text
 from iolab.registry.nics import NICS
 from iolab.run.agents import Agents
 from iolab.run.guests.boot import Accelerator, Find, Source, find_accelerator, find_here, source_of
@@ -52,7 +53,7 @@ class Launch:
     """Socket of the monitor."""
     accel: str
     """kvm, tcg or xen."""
-    untold: str = ""
+    untold: Text = ""
     """Why it is not known whether KVM works there, where a boot did not show it."""
     version: str
     """Of the hypervisor."""
@@ -148,19 +149,18 @@ class Hypervisors:
         if parent == HERE:
             return self.emulator(guest)
         if not is_guest(agent):
-            return _emulator_of(agent, guest, parent, f"install the package qemu-system-x86 on {parent}")
+            return _emulator_of(agent, guest, parent, Phrase("run.install-qemu-on-parent", parent=parent))
         # Each time: the parent may have been started again.
         loaded = agent.run(PARENT_COMMAND, timeout_ms=MODULES_TIMEOUT_MS)
         if loaded.timed_out:
             raise UnsupportedError(
-                f"loading the modules of guests on {parent}: not done after {MODULES_TIMEOUT_MS // 1000} s; "
-                "the computer is very busy: try again when it is calm"
+                Phrase("run.modules-not-loaded", parent=parent, seconds=MODULES_TIMEOUT_MS // 1000)
             )
-        return _emulator_of(agent, guest, parent, "give it image: nested")
+        return _emulator_of(agent, guest, parent, Phrase("run.give-nested-image"))
 
     def accelerator(
         self, guest: Guest, parent: str, source: Source, emulator: Emulator
-    ) -> tuple[Accelerator, str]:
+    ) -> tuple[Accelerator, Text]:
         """Return what a guest uses: what was found to work, as far as the experiment leaves it open.
 
         The second is why it is not known what works, where no boot showed it.
@@ -175,14 +175,11 @@ class Hypervisors:
         if guest.accel == "auto":
             return found or "tcg", untold
         if found == "tcg":
-            where = parent or "this computer"
-            raise UnsupportedError(
-                f"accel: kvm was asked for, and no kernel boots with KVM on {where} ({why}); allowed there: auto or "
-                "tcg, which emulate; `iolab doctor` tells more"
-            )
+            where = parent or Phrase("run.this-computer")
+            raise UnsupportedError(Phrase("run.no-kernel-boots-with-kvm", where=where, why=why))
         return "kvm", untold
 
-    def _found(self, parent: str, source: Source, emulator: Emulator) -> tuple[Accelerator | None, str]:
+    def _found(self, parent: str, source: Source, emulator: Emulator) -> tuple[Accelerator | None, Text]:
         agent = self.agents.of(parent)
         facts = agent.run(("uname", "-n", "-r", "-m")).stdout.strip()
         above = agent.run(("grep", "-m1", "model name", "/proc/cpuinfo")).stdout.strip()
@@ -207,7 +204,11 @@ def functions_of(agent: Agent, guest: Guest) -> dict[FunctionBackend, str]:
             address = extract(reading, agent.run(reading.source.argv).stdout)
             if address is None:
                 raise UnsupportedError(
-                    f"looking for virtual function {nic.backend.index} of {nic.backend.interface}: it is not there"
+                    Phrase(
+                        "run.virtual-function-absent",
+                        index=nic.backend.index,
+                        interface=nic.backend.interface,
+                    )
                 )
             found[nic.backend] = address
     return found
@@ -227,7 +228,7 @@ def _program(emulator: Emulator) -> tuple[str, ...]:
     return (str(emulator.program), *emulator.arguments)
 
 
-def _emulator_of(agent: Agent, guest: Guest, parent: str, advice: str) -> Emulator:
+def _emulator_of(agent: Agent, guest: Guest, parent: str, advice: Text) -> Emulator:
     """Return the QEMU that a parent has.
 
     Raises:
@@ -236,15 +237,27 @@ def _emulator_of(agent: Agent, guest: Guest, parent: str, advice: str) -> Emulat
     shown = agent.run((QEMU, "--version")).stdout
     words = shown.partition(" version ")[2].split()
     if not words:
-        raise UnsupportedError(f"starting {guest.name} on {parent}: {parent} has no {QEMU}; {advice}")
+        raise UnsupportedError(
+            Phrase("run.parent-without-qemu", guest=guest.name, parent=parent, qemu=QEMU, advice=advice)
+        )
     numbers = words[0].split(".")[:2]
     if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
         raise UnsupportedError(
-            f"starting {guest.name} on {parent}: {QEMU} there says it is {words[0][:80]!r}"
+            Phrase(
+                "run.qemu-version-unreadable",
+                guest=guest.name,
+                parent=parent,
+                qemu=QEMU,
+                version=repr(words[0][:80]),
+            )
         )
     major, minor = map(int, numbers)
     newer = [nic.kind for nic in guest.nics if NICS[nic.kind].newer_qemu]
     if newer and (major, minor) < NEWER:
-        wanted = f"nic: {newer[0]} needs QEMU {'.'.join(map(str, NEWER))} or newer"
-        raise UnsupportedError(f"starting {guest.name} on {parent}: {wanted}, and {parent} has {words[0]}")
+        wanted = Phrase("run.nic-needs-newer-qemu", nic=newer[0], version=".".join(map(str, NEWER)))
+        raise UnsupportedError(
+            Phrase(
+                "run.parent-qemu-too-old", guest=guest.name, parent=parent, wanted=wanted, version=words[0]
+            )
+        )
     return Emulator(Path(QEMU), (major, minor))

@@ -15,6 +15,7 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.agent.relay import RelayedTransport, at_socket
 from iolab.errors import AgentError
+from iolab.locale import Phrase
 
 
 class MonitorError(Exception):
@@ -74,7 +75,7 @@ def _session(
             thread.start()
         return asyncio.run(asyncio.wait_for(ask(theirs), INQUIRY_DEADLINE_S))
     except (QMPError, OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
-        raise MonitorError(f"asking QEMU's monitor: {error or type(error).__name__}") from error
+        raise MonitorError(Phrase("run.qemu-monitor-failed", reason=error or type(error).__name__)) from error
     finally:
         transport.close(INQUIRY_DEADLINE_S)
         for end in (ours, theirs):

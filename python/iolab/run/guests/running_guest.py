@@ -15,6 +15,7 @@ from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, SwitchStart, process_id
 from iolab.lab.hosts.facts import cpu_list
+from iolab.locale import Phrase, Text
 from iolab.results.trial import CommandRecord, GuestUse
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading
@@ -71,12 +72,12 @@ class RunningGuest:
             unprivileged=self.launch.own_user is not None,
         )
 
-    def words(self) -> str:
+    def words(self) -> Text:
         """Return the console's last lines; those of a panic begin with it."""
         lines = [] if self.console is None else [line for line in list(self.console.noise) if line.strip()]
         panic = next((number for number, line in enumerate(lines) if PANIC in line), None)
         shown = lines[-WORDS_LINES:] if panic is None else lines[panic : panic + WORDS_LINES]
-        return "\n".join(["its console's last lines:", *shown]) if shown else ""
+        return Phrase("run.console-last-lines", lines="\n".join(shown)) if shown else ""
 
     def watch(self, line: str) -> None:
         """Look at a line of the console: a panic is reported at once, not when somebody waits in vain."""
@@ -116,7 +117,7 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[
         try:
             reading = _inquire(agent, running)
         except (MonitorError, Refused) as error:
-            raise LabError(f"pinning guest {action.guest}: {error}") from error
+            raise LabError(Phrase("run.guest-not-pinned", guest=action.guest, reason=error)) from error
         vcpus = {number: str(thread) for number, thread in reading.vcpus.items()}
         threads = {str(thread): name for thread, name in _threads(agent, running).items()}
         carriers = {thread: name for thread, name in threads.items() if thread not in vcpus.values()}
@@ -125,7 +126,14 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[
     results = agent.run_all([(one.do.argv, None) for one in commands], timeout_ms=XL_TIMEOUT_MS)
     for one, result in zip(commands, results, strict=True):
         if not result.succeeded and "No such process" not in result.stderr:
-            raise LabError(f"pinning guest {action.guest} with `{' '.join(one.do.argv)}`: {result.complaint}")
+            raise LabError(
+                Phrase(
+                    "run.guest-not-pinned-by-command",
+                    guest=action.guest,
+                    command=" ".join(one.do.argv),
+                    complaint=result.complaint,
+                )
+            )
     return tuple(
         record_of(
             one,

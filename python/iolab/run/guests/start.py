@@ -9,9 +9,10 @@ from dataclasses import asdict
 from iolab.agent.client import Agent, AgentLost, Refused
 from iolab.agent.messages import Json, ProcessEnded
 from iolab.agent.relay import RelayedTransport, at_socket, at_terminal
-from iolab.errors import AgentError, LabError, UnsupportedError
+from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import process_id
+from iolab.locale import Phrase, Text
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.running_guest import RunningGuest
 from iolab.run.guests.switches import END_DEADLINE_S, ended, how, start_switches, stop_switches, stop_together
@@ -73,11 +74,13 @@ def connect(agent: Agent, running: RunningGuest, boot_deadline_s: float) -> Agen
     if running.guest.engine == "xen":
         at = at_terminal(console_of(agent, name))
         relay = f"{name}:agent"
-        running.channel = RelayedTransport(agent, relay, at, watch=running.watch, words=running.words)
+        running.channel = RelayedTransport(
+            agent, relay, at, watch=running.watch, words=lambda: str(running.words())
+        )
         running.console = running.channel
     else:
         running.console = _relay(agent, running, "console", launch.console, watch=running.watch)
-        running.channel = _relay(agent, running, "agent", launch.channel, words=running.words)
+        running.channel = _relay(agent, running, "agent", launch.channel, words=lambda: str(running.words()))
     if running.panic:
         running.channel.end(running.panic)
     return Agent(running.channel, name=name, hello_deadline_s=boot_deadline_s)
@@ -97,24 +100,18 @@ def _relay(agent: Agent, running: RunningGuest, role: str, path: str, **options:
         except Refused:
             if (ending := ended(agent, running.process, 1)) is not None:
                 raise LabError(_told(ending)) from None
-    raise LabError(f"the hypervisor made no socket {path}")
+    raise LabError(Phrase("run.hypervisor-without-socket", path=path))
 
 
-def autopsy(agent: Agent, running: RunningGuest, error: Exception, boot_deadline_s: float) -> str:
+def autopsy(agent: Agent, running: RunningGuest, error: Exception, boot_deadline_s: float) -> Text:
     """Clear a guest away that did not come up; return what is known of why."""
-    said = str(error)
+    said: Text = error.args[0] if isinstance(error, IolabError) else str(error)
     if isinstance(error, AgentLost) and running.channel is not None:
         gone = running.channel.ended
         ending = ended(agent, running.process, END_WAIT_MS) if gone else None
-        waited = f"its agent said nothing for {boot_deadline_s:.0f} s"
+        waited = Phrase("run.guest-agent-silent", seconds=f"{boot_deadline_s:.0f}")
         said = running.panic or (_told(ending) if ending is not None else gone or waited)
-        tried = f" (a boot to try it: {running.launch.untold})" if running.launch.untold else ""
-        advice = (
-            f", and KVM may run no kernel here{tried}: `accel: tcg` emulates"
-            if running.launch.accel == "kvm"
-            else ""
-        )
-        said = "; ".join((said, running.words() or f"its console shows nothing{advice}"))
+        said = Phrase("errors.several-clauses", clauses=[said, running.words() or _silent(running.launch)])
     for relay in (running.channel, running.console):
         if relay is not None:
             relay.close(END_DEADLINE_S)
@@ -134,8 +131,19 @@ def end(guests: list[tuple[Agent, RunningGuest]]) -> None:
             agent.call("folder.delete", {"name": running.guest.name})
 
 
-def _told(ending: ProcessEnded) -> str:
+def _told(ending: ProcessEnded) -> Text:
     """Return how a hypervisor ended, in words."""
     said = ending.stderr.strip()[-500:]
-    advice = "; give it less memory, or end other guests" if "Cannot allocate memory" in said else ""
-    return f"the hypervisor ended with {how(ending)}{f': {said}' if said else ''}{advice}"
+    advice = Phrase("run.give-less-memory") if "Cannot allocate memory" in said else ""
+    ended_so = Phrase("run.hypervisor-ended", ending=how(ending))
+    what = Phrase("errors.failed-with-reason", what=ended_so, reason=said) if said else ended_so
+    return Phrase("errors.several-clauses", clauses=[what, advice])
+
+
+def _silent(launch: Launch) -> Phrase:
+    """Return that a guest's console shows nothing, and what may be the reason."""
+    if launch.accel != "kvm":
+        return Phrase("run.console-shows-nothing")
+    if launch.untold:
+        return Phrase("run.kvm-boot-not-seen", reason=launch.untold)
+    return Phrase("run.kvm-may-run-nothing")

@@ -8,6 +8,7 @@ from iolab.agent.messages import ProcessEnded
 from iolab.errors import AgentError, LabError
 from iolab.lab.guests.guest import Guest, GuestNic, VhostUserBackend
 from iolab.lab.guests.start import PROGRAM, RUNTIME, switch_argv, switch_id, switched
+from iolab.locale import Phrase, Text
 
 GRACE_MS = 500
 END_DEADLINE_S = 10.0
@@ -15,7 +16,7 @@ START_TIMEOUT_MS = 10_000
 WAIT_MS = 50
 TRIES = 1200
 """It makes its socket within a second, on a busy computer within many; after each wait it is asked whether it runs."""
-ADVICE = "install the package dpdk-dev, with which its drivers net_vhost and net_tap come"
+ADVICE = Phrase("run.install-dpdk-drivers")
 ALLOWED = ("grep", "-h", "Cpus_allowed_list:", "/proc/self/status")
 """Shows on which CPUs programs of the agent may run."""
 
@@ -75,26 +76,31 @@ def _start(
             timeout_ms=START_TIMEOUT_MS,
         )
     except Refused as error:
-        raise LabError(f"starting the switch of {guest}.{nic.name}: {error}; {ADVICE}") from error
+        raise LabError(
+            Phrase("run.switch-did-not-start", guest=guest, nic=nic.name, reason=error, advice=ADVICE)
+        ) from error
     return Switch(started.pid, backend.netns, argv, environment)
 
 
 def _await_socket(agent: Agent, guest: str, nic: GuestNic, path: str) -> None:
-    what = f"starting the switch of {guest}.{nic.name}"
+    what = Phrase("run.starting-the-switch", guest=guest, nic=nic.name)
     for _ in range(TRIES):
         if agent.run(("test", "-S", path)).succeeded:
             return
         if (ending := ended(agent, switch_id(guest, nic.name), WAIT_MS)) is not None:
-            raise LabError(f"{what}: {_told(ending)}")
-    raise LabError(f"{what}: {PROGRAM} made no socket within {TRIES * WAIT_MS // 1000} s")
+            raise LabError(Phrase("errors.failed-with-reason", what=what, reason=_told(ending)))
+    raise LabError(
+        Phrase("run.switch-made-no-socket", what=what, program=PROGRAM, seconds=TRIES * WAIT_MS // 1000)
+    )
 
 
-def _told(ending: ProcessEnded) -> str:
+def _told(ending: ProcessEnded) -> Text:
     """Return how a switch ended, in its own words where they say so."""
     lines = [line.strip() for line in f"{ending.stderr}\n{ending.stdout}".splitlines()]
     said = "; ".join(line for line in lines if any(word in line.lower() for word in COMPLAINTS))[:WORDS]
-    advice = f"; {ADVICE}" if NO_DRIVER in said else ""
-    return f"{PROGRAM} ended with {how(ending)}{f': {said}' if said else ''}{advice}"
+    ended_so = Phrase("run.program-ended", program=PROGRAM, ending=how(ending))
+    what = Phrase("errors.failed-with-reason", what=ended_so, reason=said) if said else ended_so
+    return Phrase("errors.several-clauses", clauses=[what, ADVICE if NO_DRIVER in said else ""])
 
 
 def ended(agent: Agent, process: str, timeout_ms: int) -> ProcessEnded | None:
@@ -105,9 +111,13 @@ def ended(agent: Agent, process: str, timeout_ms: int) -> ProcessEnded | None:
         return None
 
 
-def how(end: ProcessEnded) -> str:
+def how(end: ProcessEnded) -> Text:
     """Return how a process ended, in words."""
-    return f"signal {end.signal}" if end.signal is not None else f"status {end.exit_status}"
+    return (
+        Phrase("run.ended-by-signal", signal=end.signal)
+        if end.signal is not None
+        else Phrase("run.ended-with-status", status=end.exit_status)
+    )
 
 
 def stop_together(processes: Iterable[tuple[Agent, str]]) -> None:

@@ -13,6 +13,7 @@ from iolab.errors import UnsupportedError
 from iolab.lab.commands import ANYWHERE
 from iolab.lab.guests.xen import LOAD, dom0_commands, domain_commands
 from iolab.lab.hosts.facts import cpu_list
+from iolab.locale import Phrase, Text
 
 CREATE_TIMEOUT_MS = 180_000
 """Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
@@ -24,8 +25,8 @@ LOOK = (
     'command -v xl >/dev/null || { echo "it has no xl, which is in the package xen-utils" >&2; exit 1; }'
 )
 """Changes nothing."""
-NO_XEN_ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen, or a host whose Dom0 it is"
-SERVICES_ADVICE = "Xen's services do not answer; `service xen start` starts them"
+NO_XEN_ADVICE = Phrase("run.xen-needs-xen-parent")
+SERVICES_ADVICE = Phrase("run.start-xen-services")
 TTY_TRIES = 100
 TTY_PAUSE_S = 0.1
 
@@ -41,16 +42,18 @@ def prepare_dom0(agent: Agent, parent: str) -> str:
     for argv in dom0_commands(nested=is_guest(agent)):
         begun = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS)
         if argv is not LOAD:  # a kernel may have them built in
-            _demand(begun, parent, "its services did not start")
+            _demand(begun, parent, Phrase("run.xen-services-did-not-start"))
     shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(shown, parent, SERVICES_ADVICE)
     return shown.stdout.split()[-1]
 
 
-def _demand(done: CommandResult, parent: str, advice: str) -> None:
+def _demand(done: CommandResult, parent: str, advice: Text) -> None:
     if not done.succeeded:
-        where = parent or "this computer"
-        raise UnsupportedError(f"preparing {where} for Xen domains: {done.complaint}; {advice}")
+        where = parent or Phrase("run.this-computer")
+        raise UnsupportedError(
+            Phrase("run.preparing-for-xen-failed", where=where, complaint=done.complaint, advice=advice)
+        )
 
 
 def is_guest(agent: Agent) -> bool:
@@ -65,9 +68,7 @@ def create_domain(agent: Agent, name: str, argv: tuple[str, ...], configuration:
         UnsupportedError: there is a domain of that name, or xl refused; its words.
     """
     if agent.run(("xl", "domid", name), timeout_ms=XL_TIMEOUT_MS).succeeded:
-        raise UnsupportedError(
-            f"making the domain {name}: there is one of that name, not of this lab; rename the machine"
-        )
+        raise UnsupportedError(Phrase("run.domain-name-taken", name=name))
     for do, undo in domain_commands(name, argv, configuration):
         _make(agent, name, do, undo)
 
@@ -78,9 +79,11 @@ def _make(agent: Agent, name: str, argv: tuple[str, ...], undo: tuple[str, ...] 
     made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=journalled, undo_key=key)
     if not made.succeeded:
         said = (made.stderr or made.stdout).strip()[-500:] or (
-            "nothing until it was stopped" if made.timed_out else f"status {made.exit_status}"
+            Phrase("run.nothing-until-stopped")
+            if made.timed_out
+            else Phrase("run.ended-with-status", status=made.exit_status)
         )
-        raise UnsupportedError(f"making the domain with `{' '.join(argv[:4])}`: {said}")
+        raise UnsupportedError(Phrase("run.domain-not-created", command=" ".join(argv[:4]), said=said))
 
 
 def console_of(agent: Agent, guest: str) -> str:
@@ -95,7 +98,7 @@ def console_of(agent: Agent, guest: str) -> str:
         if shown.succeeded and shown.stdout.startswith("/"):
             return shown.stdout.strip()
         time.sleep(TTY_PAUSE_S)  # xenconsoled tells nobody when it has made it
-    raise UnsupportedError(f"looking for the console of domain {guest}: xenconsoled made none")
+    raise UnsupportedError(Phrase("run.domain-without-console", guest=guest))
 
 
 def destroy_domain(agent: Agent, guest: str) -> None:

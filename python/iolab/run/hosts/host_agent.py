@@ -12,6 +12,7 @@ from iolab.agent.messages import Json
 from iolab.agent.ssh import SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
+from iolab.locale import Phrase, Text
 
 LOGIN = "SSH_CONNECTION"
 """What sshd tells every session: the client's address and port, then its own."""
@@ -42,7 +43,11 @@ def open_agent(host: str | None = None, *, leave_file: bool = True) -> Iterator[
         yield agent
     except BaseException as error:
         if trouble := agent.close():
-            raise AgentError(f"{error or 'interrupted'}; {_left_behind(trouble)}") from error
+            raise AgentError(
+                Phrase(
+                    "run.error-left-behind", error=error or "interrupted", left_behind=_left_behind(trouble)
+                )
+            ) from error
         raise
     if trouble := agent.close():
         raise AgentError(_left_behind(trouble))
@@ -66,9 +71,10 @@ def _agent_here() -> Agent:
     return Agent(LocalTransport(find_agent()))
 
 
-def _left_behind(trouble: str) -> str:
-    advice = "" if "iolab clean" in trouble else "; run `iolab clean` to undo what it left"
-    return f"closing the agent: it {trouble}{advice}"
+def _left_behind(trouble: Text) -> Text:
+    named = "iolab clean" in str(trouble)
+    closing = Phrase("run.closing-agent", trouble=trouble)
+    return closing if named else Phrase("run.closing-then-clean", closing=closing)
 
 
 def refuse_unclean(agent: Agent, host: str | None = None) -> None:
@@ -77,17 +83,14 @@ def refuse_unclean(agent: Agent, host: str | None = None) -> None:
     Raises:
         UnsupportedError: another agent holds it, or a dead one left changes.
     """
-    name, clean = ("the host", "iolab clean") if host is None else (host, f"iolab clean --host {host}")
+    name, clean = (
+        (Phrase("run.the-host"), "iolab clean") if host is None else (host, f"iolab clean --host {host}")
+    )
     if agent.hello.busy_pid is not None:
-        raise UnsupportedError(
-            f"preparing {name}: another lab holds it (agent process {agent.hello.busy_pid}); "
-            "wait for it to end, or end it"
-        )
+        raise UnsupportedError(Phrase("run.host-held-by-lab", host=name, pid=agent.hello.busy_pid))
     left = sum(predecessor.entries for predecessor in agent.hello.predecessors)
     if left:
-        raise UnsupportedError(
-            f"preparing {name}: {left} changes of an agent that was killed are not undone; run `{clean}` first"
-        )
+        raise UnsupportedError(Phrase("run.host-has-changes-left", host=name, count=left, command=clean))
 
 
 def parse_ends(text: str) -> Ends | None:

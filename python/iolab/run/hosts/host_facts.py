@@ -17,6 +17,7 @@ from iolab.files import cache_folder, write_whole
 from iolab.lab.guests.start import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.requirements.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
+from iolab.locale import Phrase, Text
 from iolab.registry.kernel_modules import FEATURE_MODULES
 from iolab.registry.registry import programs
 from iolab.run.hosts.host_agent import carriers_there
@@ -166,20 +167,24 @@ def facts_of(stored: Mapping[str, Json]) -> Facts | None:
         return None
 
 
-def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[Text]:
     """Return what makes this host another one than the stored facts tell of.
 
     What an older version did not ask for is not among the stored facts, and so says nothing.
     """
     then, today = _decisive(stored), _decisive(now)
-    return [f"{name}: then {then[name]}, now {today[name]}" for name in then if then[name] != today.get(name)]
+    return [
+        Phrase("run.then-and-now", name=name, then=str(then[name]), today=str(today[name]))
+        for name in then
+        if then[name] != today.get(name)
+    ]
 
 
-def changed_readiness(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+def changed_readiness(stored: Mapping[str, object], now: Mapping[str, object]) -> list[Text]:
     """Return what of daemons and cards is not as the stored facts tell: trials stay comparable, but may differ."""
     then, today = _readiness(stored), _readiness(now)
     return [
-        f"{name}: then {then[name]}, now {today[name]}"
+        Phrase("run.then-and-now", name=name, then=str(then[name]), today=str(today[name]))
         for name in then
         if name in today and then[name] != today[name]
     ]
@@ -260,7 +265,7 @@ def store_calibration(found: Mapping[str, Json]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(found, indent=1))
     except OSError as error:
-        raise StoreError(f"storing the calibration in {path}: {error.strerror}") from error
+        raise StoreError(Phrase("run.calibration-not-stored", path=path, reason=error.strerror)) from error
     return path
 
 

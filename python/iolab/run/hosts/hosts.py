@@ -17,6 +17,7 @@ from iolab.experiment.factors.product import MOST_CELLS, sample
 from iolab.experiment.model.machines import Host
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
+from iolab.locale import Phrase, Text
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import agent_on, carriers_here, refuse_unclean
 from iolab.run.hosts.host_facts import read_facts
@@ -49,15 +50,15 @@ def hosts_of(experiment: Experiment) -> dict[str, str]:
             if isinstance(model := resolver.model(section, cell), Host) and model.ssh is not None
         }
         if len(places) > 1:
-            allowed = "one host for each machine; give each its machine, and vary where the measure begins"
+            allowed = Phrase("run.one-host-per-machine")
             raise _wrong(experiment, section.name, ", ".join(sorted(places)), allowed)
         for place in places:
             found[section.name] = place
     for name, place in found.items():
         first = next(other for other, at in found.items() if at == place)
         if first != name:
-            allowed = f"a host only once; put machines of kind netns `on: {first}`"
-            raise _wrong(experiment, name, f"{place}, which is {first} already", allowed)
+            allowed = Phrase("run.host-only-once", machine=first)
+            raise _wrong(experiment, name, Phrase("run.host-is-already", place=place, machine=first), allowed)
     return found
 
 
@@ -120,10 +121,12 @@ def _undo_left(agent: Agent, pid: int, host: str) -> bool:
         agent.close()
         raise
     if failed:
-        said = "; ".join(f"{failure.undo_key}: {failure.reason}" for failure in failed[:UNDONE_SHOWN])
+        said = [
+            Phrase("errors.failed-with-reason", what=failure.undo_key, reason=failure.reason)
+            for failure in failed[:UNDONE_SHOWN]
+        ]
         raise UnsupportedError(
-            f"preparing {host}: {len(failed)} changes that were made there before the connection was lost cannot be "
-            f"undone ({said}); mend that by hand, then run `iolab clean --host {host}`"
+            Phrase("run.changes-cannot-be-undone", host=host, count=len(failed), said=said)
         )
     return bool(left)
 
@@ -149,10 +152,10 @@ def reach_hosts(here: Agent, hosts: Mapping[str, str]) -> Iterator[Agents]:
         yield agents
     except BaseException as error:
         if troubles := agents.close():
-            raise AgentError(f"{error or 'interrupted'}; {'; '.join(troubles)}") from error
+            raise AgentError(Phrase("run.error-left-behind", error=error, left_behind=troubles)) from error
         raise
     if troubles := agents.close():
-        raise AgentError("; ".join(troubles))
+        raise AgentError(Phrase("errors.several-clauses", clauses=troubles))
 
 
 def read_all_facts(agents: Agents) -> tuple[Facts, dict[str, Json]]:
@@ -195,6 +198,6 @@ def _distinct(experiment: Experiment, resolver: Resolver, section: Section) -> I
     return sample(experiment, resolver.factors_of(section), MOST_CELLS) if varied else None
 
 
-def _wrong(experiment: Experiment, machine: str, seen: str, allowed: str) -> InputError:
+def _wrong(experiment: Experiment, machine: str, seen: Text, allowed: Text) -> InputError:
     place = f"{experiment.source}: lab.machines.{machine}.ssh"
-    return InputError([Problem(place, "looking for hosts", seen, allowed)])
+    return InputError([Problem(place, Phrase("run.looking-for-hosts"), seen, allowed)])

@@ -31,6 +31,7 @@ from iolab.lab.actions import (
 )
 from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
 from iolab.lab.resources import Resource
+from iolab.locale import Phrase
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
@@ -61,27 +62,29 @@ class ActionUnderWay:
             LabError: it failed.
         """
         record = self.records[-1]
-        what = f"making {self.resource.key} with `{_brief(record.argv)}`"
+        what = Phrase("run.making-resource", resource=self.resource.key, command=_brief(record.argv))
         try:
             if isinstance(self.action, StartGuest | PinGuest):
                 done: tuple[CommandRecord, ...] = self.answer.result(GUEST_DEADLINE_S)
                 return tuple(replace(one, machine=self.resource.machine) for one in done)
             reply = self.answer.result(REPLY_DEADLINE_S)
         except TimeoutError as error:
-            raise LabError(f"{what}: not done after {GUEST_DEADLINE_S:.0f} s") from error
+            raise LabError(
+                Phrase("run.not-done-in-time", what=what, seconds=f"{GUEST_DEADLINE_S:.0f}")
+            ) from error
         except AgentError as error:
             absent_ok = isinstance(self.action, Write) and self.action.absent_ok
             if absent_ok and isinstance(error, Refused) and _is_absent(error):
                 return self.records
-            raise LabError(f"{what}: {error}") from error
+            raise LabError(Phrase("errors.failed-with-reason", what=what, reason=error)) from error
         if not self.in_place:
             record = self._with_original(record, reply)
         if not isinstance(self.action, Run | Tell | PinNapi):
             return self._ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result", agent=self.resource.kernel)
         if isinstance(self.action, Run | Tell) and not result.succeeded:
-            place = record.netns or self.resource.kernel or "the host"
-            raise LabError(f"{what} in {place}: {result.complaint}")
+            place = record.netns or self.resource.kernel or Phrase("run.the-host")
+            raise LabError(Phrase("run.failed-in-place", what=what, place=place, reason=result.complaint))
         return self._ended(record, result.exit_status, result.end_ns - result.begin_ns)
 
     def _with_original(self, record: CommandRecord, reply: Any) -> CommandRecord:
@@ -200,7 +203,7 @@ class ActionRunner:
         text = self._reader.read([place])[place]
         value = None if text is None else extract(reading, text)
         if value is None:
-            raise LabError(f"reading the original value before `{' '.join(before.argv)}`: nothing was found")
+            raise LabError(Phrase("run.no-original-value", command=" ".join(before.argv)))
         return value
 
 

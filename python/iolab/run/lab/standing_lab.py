@@ -17,6 +17,7 @@ from iolab.lab.actions import CreateNetns, Expectation, PinNapi, StartGuest
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Resource, dependents, difference, settling_ns, started, undo_keys, waves
 from iolab.lab.resources import guests as started_by
+from iolab.locale import Phrase
 from iolab.messages.failures import Difference
 from iolab.results.trial import CommandRecord
 from iolab.run.agents import Agents
@@ -78,7 +79,7 @@ class StandingLab:
                 self._standing = (*self._standing, *(one for one in change.do if one not in self._standing))
                 self.take_down()
             except LabError as left:
-                raise LabError(f"{error}; {left}") from error
+                raise LabError(Phrase("run.error-left-behind", error=error, left_behind=left)) from error
             raise LabError(str(error)) from error
         self._standing = wanted
         if settling := settling_ns(change.do, wanted):
@@ -119,10 +120,7 @@ class StandingLab:
         for kernel in reversed(list(self._agents)):
             troubles += self._clear(kernel, standing)
         if troubles:
-            raise LabError(
-                f"taking the lab down: {len(troubles)} changes could not be undone, "
-                f"the first is {troubles[0]}; run `iolab clean`"
-            )
+            raise LabError(Phrase("run.lab-not-taken-down", count=len(troubles), first=troubles[0]))
         planned = [resource.key for resource in difference(standing, ()).undo]
         begun = [key for key in reversed(self._undoing) if key not in planned]
         self._log_undone([*begun, *planned])
@@ -190,7 +188,11 @@ class StandingLab:
                 continue
             report = self._agents.of(kernel).undo(keys=keys)
             if report.failed:
-                raise LabError(f"undoing {report.failed[0].undo_key}: {report.failed[0].reason}")
+                raise LabError(
+                    Phrase(
+                        "run.undoing-failed", key=report.failed[0].undo_key, reason=report.failed[0].reason
+                    )
+                )
 
     def _keys_of(self, resource: Resource) -> tuple[str, ...]:
         """Return all journal keys of a resource, those found when it was made included."""

@@ -17,6 +17,7 @@ from iolab.lab.commands import Found, commands_of, file_words, threads_path
 from iolab.lab.hosts.tuning import BOOST, CONTRARY, FILES, NO_TURBO
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Resource
+from iolab.locale import Phrase
 from iolab.messages.failures import Difference, NothingReadBack, ReadBack
 from iolab.run.agents import Agents
 from iolab.trial.lab_access import ArrivalThread
@@ -110,7 +111,7 @@ class Interrupts:
         agent = self._agents.of(kernel)
         paths = tuple(_affinity(number) for number in _numbers(agent, wanted.interface))
         if not paths:
-            raise LabError(f"giving interrupts of {wanted.interface} to CPUs: its device has none of its own")
+            raise LabError(Phrase("run.card-without-interrupts", interface=wanted.interface))
         known = self._found.get((kernel, wanted.interface), ())
         self._found[kernel, wanted.interface] = tuple(dict.fromkeys((*known, *paths)))
         return commands_of(wanted, Found(paths=paths)), Writes(agent, file_words(wanted, paths))
@@ -176,7 +177,7 @@ class Processors:
         agent = self._agents.of(kernel)
         paths = _paths(agent, wanted.what)
         if not paths:
-            raise LabError(f"setting {wanted.what} to {wanted.value}: this kernel sets no such thing")
+            raise LabError(Phrase("run.kernel-lacks-setting", what=wanted.what, value=wanted.value))
         self._found[kernel, wanted.what] = paths
         return commands_of(wanted, Found(paths=paths)), Writes(agent, file_words(wanted, paths))
 

@@ -3,6 +3,7 @@
 from pydantic_core import SchemaValidator, core_schema
 
 from iolab.errors import StoreError
+from iolab.locale import Phrase
 from iolab.plan.types import PLAN_SCHEMA
 from iolab.results.encoding import Malformed
 from iolab.store.records import PLAN
@@ -59,9 +60,7 @@ def plan_text(data: bytes) -> str:
     try:
         return upgraded(data, version, PLAN_STEPS, PLAN_SCHEMA, PLAN).decode()
     except Malformed as error:
-        raise StoreError(
-            f"reading {PLAN}: saw {error}; allowed: what iolab wrote there; restore the file from a copy"
-        ) from None
+        raise StoreError(Phrase("store.not-what-iolab-wrote", file=PLAN, seen=error)) from None
 
 
 PLAN_STEPS: Steps = {

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema, to_json
 
 from iolab.errors import StoreError
+from iolab.locale import Phrase, Text
 from iolab.messages.failures import OtherFailure
 from iolab.messages.in_words import InWords
 from iolab.messages.places import AtPort
@@ -99,7 +100,7 @@ def version_of(text: bytes) -> int:
     return int(decoded(_VERSION, text)["schema"])
 
 
-def upgraded(text: bytes, version: int, steps: Steps, newest: int, what: str) -> bytes:
+def upgraded(text: bytes, version: int, steps: Steps, newest: int, what: Text) -> bytes:
     """Return a record of an older schema as the newest has it.
 
     Raises:
@@ -108,8 +109,13 @@ def upgraded(text: bytes, version: int, steps: Steps, newest: int, what: str) ->
     """
     if version not in steps:
         raise StoreError(
-            f"reading {what}: its schema is {version}, this iolab reads {min(steps, default=newest)} to {newest}; "
-            "use an iolab that is as new as the one that wrote it"
+            Phrase(
+                "store.schema-not-read",
+                what=what,
+                version=version,
+                oldest=min(steps, default=newest),
+                newest=newest,
+            )
         )
     document = decoded(steps[version].shape, text)
     return applied(document, steps, newest)

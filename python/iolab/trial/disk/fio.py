@@ -15,6 +15,7 @@ from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path
+from iolab.locale import Phrase, Text
 from iolab.messages.disks import JobKeysReplaced, SectionLoadShort
 from iolab.messages.warnings import DiskLoadShort, DiskUnsteady, TrialWarning
 from iolab.registry.disk_programs import FIO
@@ -110,7 +111,7 @@ class Fio:
         twice = 2 if self._measure.profile == "steady-state" else 1
         text = fill_job(self._target, size_of(self._measure), twice)
         argv = (FIO, "--eta=never", "-")
-        done = self._succeeded(self._run(argv, text, self._reaches), "filling what is measured")
+        done = self._succeeded(self._run(argv, text, self._reaches), Phrase("trial.filling-what-is-measured"))
         self._prepared = (recorded(self._measure.on, self._kernel, argv, done),)
 
     def run(self, device: Residency | None) -> Ran:
@@ -209,7 +210,9 @@ class Fio:
         )
         done = self._succeeded(self._run(argv, job.text, self._with_logs(logs)), "measuring")
         paths = _log_paths(job, logs)
-        log = self._succeeded(run_to_end(self._agent, ("sh", "-c", TAKE, *paths)), "reading its logs")
+        log = self._succeeded(
+            run_to_end(self._agent, ("sh", "-c", TAKE, *paths)), Phrase("trial.reading-its-logs")
+        )
         try:
             report = parse_fio(done.stdout)
             accesses = accesses_of(job, report)
@@ -233,11 +236,13 @@ class Fio:
     def _with_logs(self, logs: str) -> Reaches:
         return replace(self._reaches, folders=(*self._reaches.folders, logs))
 
-    def _succeeded(self, done: Done, what: str) -> Done:
+    def _succeeded(self, done: Done, what: Text) -> Done:
         if not done.succeeded:
-            raise TrialFailed(f"fio, {what}: {done.complaint}")
+            raise TrialFailed(Phrase("trial.fio-failed", what=what, reason=done.complaint))
         if done.stdout_dropped_bytes:
-            raise TrialFailed(f"fio, {what}: it printed {done.stdout_dropped_bytes} bytes more than are kept")
+            raise TrialFailed(
+                Phrase("trial.fio-printed-too-much", what=what, bytes=done.stdout_dropped_bytes)
+            )
         return done
 
 

@@ -14,6 +14,7 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.resources import serial_of
+from iolab.locale import Phrase
 from iolab.messages.disks import AcknowledgedLost
 from iolab.results.metric import Metric
 from iolab.trial.disk.own import Residency, Verified, own_figures, parse_own
@@ -52,19 +53,27 @@ class FlushCheck(PlainRunner):
         on_disk = worked_on(site, measure.on, disk)
         done = run_on_disk(agent, on_disk, argv, request, patience, passed=[passed])
         if not done.succeeded:
-            raise TrialFailed(f"{measure.program}, writing stamped blocks: {done.complaint}")
+            raise TrialFailed(
+                Phrase("trial.blocks-not-written", program=measure.program, reason=done.complaint)
+            )
         acknowledged = acknowledged_of(done.stdout)
         asked = verify_request(stamp, acknowledged, volume_path(disk.volume, NAME_PREFIX))
         looked = run_to_end(holder, (own_program(holder), "disk"), json.dumps(asked))
         if not looked.succeeded:
-            raise TrialFailed(f"{measure.program}, looking for stamped blocks: {looked.complaint}")
+            raise TrialFailed(
+                Phrase("trial.blocks-not-looked-for", program=measure.program, reason=looked.complaint)
+            )
         try:
             figures = own_figures(parse_own(done.stdout.strip().rpartition("\n")[2]))
             verified = parse_own(looked.stdout).verified
         except ValueError as error:
             raise TrialFailed(str(error)) from error
         if verified is None or verified.acknowledged != stamp["blocks"]:
-            raise TrialFailed(f"{measure.program}: not every block was looked for: {looked.stdout[:200]!r}")
+            raise TrialFailed(
+                Phrase(
+                    "trial.not-every-block-read", program=measure.program, output=repr(looked.stdout[:200])
+                )
+            )
         lost = verified.acknowledged - verified.kept
         return Ran(
             figures=figures,

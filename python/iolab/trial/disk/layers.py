@@ -24,6 +24,7 @@ from iolab.lab.volumes.exports import (
 )
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, nbd_pid_file, node_of, volume_path
 from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
+from iolab.locale import Phrase, Text
 from iolab.messages.disks import DiskUsed
 from iolab.results.metric import Dimensions, Metric
 from iolab.trial.disk.ledger import Counted, LayerName, Row, between
@@ -223,7 +224,9 @@ def offered(site: Site, disk: Disk) -> str | None:
     if volume.export != "iscsi" or initiator_of(site.lab, disk.volume) is None:
         return None
     command = offer_command(site.lab, disk.volume, NAME_PREFIX)
-    return _shown(site, holder_of(site.lab, volume), command, f"what the target offers of {disk.volume}")
+    return _shown(
+        site, holder_of(site.lab, volume), command, Phrase("trial.offers-of-target", volume=disk.volume)
+    )
 
 
 def agreed(site: Site, machine: str, disk: Disk) -> Mapping[str, str]:
@@ -235,7 +238,9 @@ def agreed(site: Site, machine: str, disk: Disk) -> Mapping[str, str]:
     if disk.via != "kernel" or site.lab.volumes[disk.volume].export != "iscsi":
         return {}
     command = ("sh", "-c", SHOW_NEGOTIATED, target_name(disk.volume))
-    text = _shown(site, kernel_of(site.lab, machine), command, f"what was agreed on for {disk.volume}")
+    text = _shown(
+        site, kernel_of(site.lab, machine), command, Phrase("trial.settings-agreed-on", volume=disk.volume)
+    )
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
@@ -248,13 +253,13 @@ def session_metrics(values: Mapping[str, str], asked: Mapping[str, str]) -> Iter
             yield Metric.of(ASKED, float(asked[name]), Dimensions(part=name))
 
 
-def _shown(site: Site, kernel: str, command: tuple[str, ...], what: str) -> str:
+def _shown(site: Site, kernel: str, command: tuple[str, ...], what: Text) -> str:
     try:
         shown = site.agent_of(kernel).run(command)
     except AgentError as error:
-        raise TrialFailed(f"reading {what}: {error}") from error
+        raise TrialFailed(Phrase("trial.reading-failed", what=what, reason=error)) from error
     if not shown.succeeded:
-        raise TrialFailed(f"reading {what}: {shown.complaint}")
+        raise TrialFailed(Phrase("trial.reading-failed", what=what, reason=shown.complaint))
     return shown.stdout
 
 

@@ -14,6 +14,7 @@ from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX, Topology
 from iolab.lab.volumes.places import mount_of, node_of
+from iolab.locale import Phrase
 from iolab.messages.disks import LessConfined, ProgramCache
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Metrics
@@ -256,7 +257,9 @@ def _flush(site: Site, machine: str, disk: Disk, patience: Patience) -> None:
         agent, worked_on(site, machine, disk), (*IN_ENGLISH, *command), patience=patience, reaches=None
     )
     if not done.succeeded:
-        raise TrialFailed(f"flushing disk {disk.volume} of {machine}: {done.complaint}")
+        raise TrialFailed(
+            Phrase("trial.disk-not-flushed", volume=disk.volume, machine=machine, reason=done.complaint)
+        )
 
 
 def _in_effect(site: Site, machine: str, walls: Walls | None) -> InEffect:

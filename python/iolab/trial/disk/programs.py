@@ -14,6 +14,7 @@ from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
+from iolab.locale import Phrase
 from iolab.messages.disks import MemoryNotLimited, PhasesTooShort
 from iolab.trial.disk.caches import program_proved
 from iolab.trial.disk.disk_programs import definition_of, row_of, runs_own, size_of
@@ -84,7 +85,9 @@ class Program(PlainRunner):
             )
             done = run_on_disk(agent, worked_on(site, measure.on, disk), argv, request, patience, reaches)
         if not done.succeeded:
-            raise TrialFailed(f"{measure.program}: {done.complaint}")
+            raise TrialFailed(
+                Phrase("errors.failed-with-reason", what=measure.program, reason=done.complaint)
+            )
         short = () if own else self.too_short(done.stdout)
         return Ran(
             figures=self._figures(measure, done.stdout, own=own),

@@ -139,7 +139,7 @@ def call_part(part: Part, function: str, call: Callable[[], T]) -> T:
         if isinstance(error, TrialFailed):
             raise TrialFailed(words_of(error)) from error
         about = {"part": part.name, "function": function, "error": class_of(error), "at": place_of(error)}
-        said = words_of(error)
+        said = str(words_of(error))
         failure = (
             OwnDefect(**about, said=said) if own else PartBroke(**about, package=part.package, said=said)
         )

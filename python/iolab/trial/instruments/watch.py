@@ -22,6 +22,7 @@ from iolab.lab.links.link_topology import Join, join_of
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import PastStack, past_stack, ways
 from iolab.lab.topology import Port, Topology
+from iolab.locale import Phrase
 from iolab.messages.failures import WatchFailed
 from iolab.results.metric import Dimensions
 from iolab.trial.instruments.capture import captured_ports
@@ -180,10 +181,10 @@ def check_looking_on(measure: Packets, lab: Lab, topology: Topology) -> None:
             if out in ends and there in ends and not {(out, "egress"), (there, "ingress")} & points
         ]
         for out, there in wanted:
-            seen = f"a watch at {asked.at}: no packet of the kernel's stack carries the frames {out}->{there}"
-            allowed = "a port where a device under test sends or receives them through the stack"
-            advice = "watch the link before or after it; or set path: af_packet, whose frames a watch sees on arrival"
-            problems.append(Problem("measure", "placing a watch", seen, allowed, advice))
+            seen = Phrase("trial.watch-sees-no-packet", at=asked.at, source=out, target=there)
+            allowed = Phrase("trial.port-through-the-stack")
+            advice = Phrase("trial.watch-before-or-after")
+            problems.append(Problem("measure", Phrase("trial.placing-a-watch"), seen, allowed, advice))
     if problems:
         raise InputError(problems)
 
@@ -201,14 +202,14 @@ def _blind_captures(
             seeing = {*({out} - past.sent), *({there} - past.taken)}
             if not own & {out, there} or own & seeing:
                 continue
-            seen = f"a capture at {asked.at}: no packet of the kernel's stack carries the frames {out}->{there} there"
+            seen = Phrase("trial.capture-sees-no-packet", at=asked.at, source=out, target=there)
             allowed = (
-                f"a port that sees them: {', '.join(sorted(seeing))}"
+                Phrase("trial.port-that-sees", ports=sorted(seeing))
                 if seeing
-                else "a port before or after it"
+                else Phrase("trial.port-before-or-after")
             )
-            advice = "or set path: af_packet, whose frames a capture sees on arrival"
-            yield Problem("measure", "placing a capture", seen, allowed, advice)
+            advice = Phrase("trial.or-set-af-packet")
+            yield Problem("measure", Phrase("trial.placing-a-capture"), seen, allowed, advice)
 
 
 def _link_of(lab: Lab, topology: Topology, at: str) -> str:

@@ -96,24 +96,26 @@ def test_another_governor_makes_another_host_and_another_daemon_is_worth_a_word(
         "daemons": ["irqbalance"],
         "interfaces": [{"name": "eth0", "firmware": "1.1", "pause": {"rx": True}}],
     }
-    assert changed_facts(then, now) == [
+    assert [*map(str, changed_facts(then, now))] == [
         "governors of the processors: then {'powersave': '0-3'}, now {'performance': '0-3'}"
     ]
-    assert changed_readiness(then, now) == [
+    assert [*map(str, changed_readiness(then, now))] == [
         "daemons: then [], now ['irqbalance']",
         "firmware of eth0: then 1.0, now 1.1",
     ]
-    assert changed_facts({}, now) == []
-    assert changed_readiness({}, now) == []
+    assert [*map(str, changed_facts({}, now))] == []
+    assert [*map(str, changed_readiness({}, now))] == []
 
 
 def test_a_setting_that_an_older_version_did_not_ask_for_says_nothing_against_a_host() -> None:
     """One that is there and differs does; so does one that the kernel did not have."""
     rmem, known = "/proc/sys/net/core/rmem_max", "/proc/sys/net/ipv4/tcp_available_congestion_control"
     now = {"hostname": "a", "settings": {rmem: "9", known: "reno bbr"}}
-    assert changed_facts({"hostname": "a", "settings": {rmem: "9"}}, now) == []
-    assert changed_facts({"settings": {rmem: "8"}}, now) == [f"{rmem}: then 8, now 9"]
-    assert changed_facts({"settings": {known: None}}, now) == [f"{known}: then None, now reno bbr"]
+    assert [*map(str, changed_facts({"hostname": "a", "settings": {rmem: "9"}}, now))] == []
+    assert [*map(str, changed_facts({"settings": {rmem: "8"}}, now))] == [f"{rmem}: then 8, now 9"]
+    assert [*map(str, changed_facts({"settings": {known: None}}, now))] == [
+        f"{known}: then None, now reno bbr"
+    ]
 
 
 HOST: dict[str, Json] = {
