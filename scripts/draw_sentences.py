@@ -1,0 +1,148 @@
+"""Draw 200 sentences of a commit for readers to judge: `scripts/draw_sentences.py [COMMIT]`, by default HEAD.
+
+The draw depends only on the commit: a sentence's rank is the digest of the commit's SHA and the sentence.
+CONTRIBUTING.md describes the reading.
+"""
+
+import ast
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+
+MESSAGES = re.compile(r"python/iolab/locale/en/\w+\.toml|python/iolab/report/locale/en\.toml")
+DOCS = re.compile(r"(?:README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md")
+PYTHON = re.compile(r"python/iolab/(?!agent/messages\.py).+\.py")
+RUST = re.compile(r"crates/.+\.rs")
+TESTS = re.compile(r"tests/.+\.py|crates/.+\.rs")
+
+FENCE = re.compile(r"^\s*```.*?^\s*```$", re.MULTILINE | re.DOTALL)
+GENERATED = re.compile(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", re.DOTALL)
+"""Tables that are made from code: their sentences are drawn as docstrings."""
+TABLE_HEAD = re.compile(r"^\|.*\n\|[ :|-]+$", re.MULTILINE)
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\[])")
+TEST_NAME = re.compile(r"def (test_\w+)|#\[test\]\s+(?:#\[[^\n]+\]\s+)*(?:async )?fn (\w+)")
+FEWEST_WORDS = 4
+"""Shorter texts are labels, not sentences."""
+
+
+def main() -> int:
+    """Print the drawn sentences as a numbered list per kind; return the exit code."""
+    revision = sys.argv[1] if len(sys.argv) > 1 else "HEAD"
+    argv = ["git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+    found = subprocess.run(argv, check=False, capture_output=True, text=True)
+    if found.returncode:
+        print(f"draw_sentences: no commit {revision} in this repository", file=sys.stderr)
+        return 2
+    sha = found.stdout.strip()
+    numbers = count(1)
+    print(f"commit {sha}")
+    for kind, texts in draw(sha, read_commit(sha)).items():
+        print(f"\n{kind}")
+        for place, text in texts:
+            print(f"{next(numbers):>4}. {text}  [{place}]")
+    return 0
+
+
+def read_commit(sha: str) -> dict[str, str]:
+    """Return the UTF-8 files of a commit by path, whatever is in the working tree."""
+    archive = subprocess.run(["git", "archive", "--format=tar", sha], check=True, capture_output=True).stdout
+    files = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isfile() else None
+            if content is not None and Path(member.name).suffix in {".md", ".py", ".rs", ".toml"}:
+                files[member.name] = content.read().decode()
+    return files
+
+
+def draw(sha: str, files: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Return place and text of the sentences drawn from each kind."""
+    drawn = {}
+    for kind, (size, sources) in KINDS.items():
+        texts = {
+            text: path
+            for path in sorted(files)
+            for pattern, read in sources
+            if pattern.fullmatch(path)
+            for text in read(files[path])
+        }
+        ranked = sorted(texts, key=lambda text: hashlib.sha256(f"{sha}\n{text}".encode()).digest())
+        drawn[kind] = [(texts[text], text) for text in ranked[:size]]
+    return drawn
+
+
+def messages(text: str) -> Iterator[str]:
+    """Yield the texts of a locale file with their placeholders."""
+    tables: list[object] = [tomllib.loads(text)]
+    while tables:
+        match tables.pop():
+            case dict() as table:
+                tables += table.values()
+            case list() as items:
+                tables += items
+            case str() as words if " " in words.strip():
+                yield " ".join(words.split())
+
+
+def prose(text: str) -> Iterator[str]:
+    """Yield the sentences of a Markdown page: paragraphs, items of lists and cells of tables."""
+    text = TABLE_HEAD.sub("", GENERATED.sub("", FENCE.sub("", text)))
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*] |\d+\. |\|))|(?<=\|)\n", text)
+    for block in blocks:
+        if block.lstrip().startswith(("#", "<!--")):
+            continue
+        cells = re.split(r"(?<!\\)\|", block) if block.lstrip().startswith("|") else [block]
+        for cell in cells:
+            plain = re.sub(r"^\s*(?:[-*] |\d+\. )", "", cell)
+            yield from sentences(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", plain))
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text that are longer than a label."""
+    for sentence in SENTENCE_END.split(" ".join(text.split())):
+        if len(sentence.split()) >= FEWEST_WORDS:
+            yield sentence
+
+
+def python_words(text: str) -> Iterator[str]:
+    """Yield the sentences of docstrings, of descriptions below names, and of comments."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as words)):
+                yield from sentences(words)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith(("# type:", "# noqa", "# fmt:")):
+            yield from sentences(token.string.lstrip("#"))
+
+
+def rust_words(text: str) -> Iterator[str]:
+    """Yield the sentences of comments; lines that follow each other are one text."""
+    for block in re.findall(r"(?:^[ \t]*//[/!]?[^\n]*\n)+", text, re.MULTILINE):
+        yield from sentences(re.sub(r"^[ \t]*//[/!]?(?: # Errors$)?", "", block, flags=re.MULTILINE))
+
+
+def names_of_tests(text: str) -> Iterator[str]:
+    """Yield the names of the test functions of a Python or Rust file."""
+    for match in TEST_NAME.finditer(text):
+        yield match[1] or match[2]
+
+
+Reader = Callable[[str], Iterator[str]]
+KINDS: dict[str, tuple[int, tuple[tuple[re.Pattern[str], Reader], ...]]] = {
+    "messages": (80, ((MESSAGES, messages),)),
+    "docs": (60, ((DOCS, prose),)),
+    "docstrings and comments": (40, ((PYTHON, python_words), (RUST, rust_words))),
+    "test names": (20, ((TESTS, names_of_tests),)),
+}
+"""Kind to the number of sentences and to which files they are read from, how."""
+
+if __name__ == "__main__":
+    sys.exit(main())
