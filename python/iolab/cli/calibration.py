@@ -11,7 +11,7 @@ from iolab.agent.messages import Json
 from iolab.cli.console import say
 from iolab.cli.host import HostName, checked
 from iolab.errors import ExitCode
-from iolab.locale import Text
+from iolab.locale import Phrase, Text
 from iolab.run.calibration import calibrate as measure_instrument
 from iolab.run.calibration import figures
 from iolab.run.hosts.host_agent import open_agent, refuse_unclean
@@ -39,7 +39,7 @@ def calibrate(
         return ExitCode.DONE
     for name, one in found["paths"].items():
         _print_path(name, one)
-    say(f"stored in {path}")
+    say(Phrase("cli.stored-in-file", path=path))
     return ExitCode.DONE
 
 
@@ -47,11 +47,11 @@ def _print_path(name: str, one: Mapping[str, Json]) -> None:
     say(f"{name}:")
     for figure in figures(one):
         value = (
-            "unknown"
+            Phrase("cli.figure-unknown")
             if figure.value is None
             else format_count(round(figure.value) if abs(figure.value) >= 100 else figure.value)
         )
-        say(f"  {figure.name}: {value}")
+        say(Phrase("cli.figure-of-path", name=figure.name, value=value))
 
 
 def _quiet(_text: Text) -> None:

@@ -2,22 +2,29 @@
 
 import json
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from iolab.aliases import OldName
-from iolab.cli.console import say, sentence
-from iolab.cli.options import On, counted
+from iolab.cli.console import in_words, say, sentence
+from iolab.cli.options import On, counted_blocks, counted_cells
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.factors.product import names
+from iolab.locale import Phrase
 from iolab.plan.support import check_cells, left_out
 
+PARTS: Mapping[str, Callable[[int], Phrase]] = {
+    "machines": lambda count: Phrase("check.count-of-machines", count=count),
+    "links": lambda count: Phrase("check.count-of-links", count=count),
+    "volumes": lambda count: Phrase("check.count-of-volumes", count=count),
+}
+"""Parts of a lab, and how many there are in words."""
 STANDARD_INPUT = Path("/dev/stdin")
 CHECK_SCHEMA = 1
 """Version of `check --json`: additions keep it, changes and removals raise it."""
@@ -83,7 +90,7 @@ def _checked_json(correct: Sequence[Experiment], wrong: Sequence[InputError]) ->
             for one in correct
         ],
         "problems": [
-            {key: str(value) for key, value in asdict(problem).items()}
+            {field.name: in_words(getattr(problem, field.name)) for field in fields(problem)}
             for error in wrong
             for problem in error.problems
         ],
@@ -96,17 +103,16 @@ def _print_meaning(experiment: Experiment) -> None:
     lab, measures = experiment.tree["lab"], experiment.tree["measure"]
     assert isinstance(lab, dict)
     assert isinstance(measures, dict)
-    parts = ", ".join(
-        counted(len(lab[kind]), kind[:-1]) for kind in ("machines", "links", "volumes") if lab.get(kind)
-    )
+    numbers = {kind: len(lab[kind]) for kind in PARTS if lab.get(kind)}
+    parts = [PARTS[kind](number) for kind, number in numbers.items()]
     say(f"{file}: {experiment.title}")
-    say(f"  lab: {parts}; measures: {', '.join(measures)}")
+    say(Phrase("check.lab-and-measures", parts=parts, measures=[*measures]))
     if experiment.site is not None:
         _print_site(experiment)
     for name, labels in names(experiment.factors).items():
         say(f"  {name}: {', '.join(labels)}")
-    text = f"{counted(cell_count, 'cell')}, {counted(experiment.blocks, 'block')}"
-    say(f"  {text}, seed {experiment.seed}: correct")
+    numbers_of_all = [counted_cells(cell_count), counted_blocks(experiment.blocks)]
+    say(Phrase("check.file-is-correct", numbers=numbers_of_all, seed=experiment.seed))
 
 
 def _print_site(experiment: Experiment) -> None:
@@ -115,11 +121,13 @@ def _print_site(experiment: Experiment) -> None:
     assert site is not None
     for name, place in site.hosts.items():
         guests = [machine for machine, host in site.on.items() if host == name]
-        say(f"  {name}: {place or 'this computer'}{', with ' + ', '.join(guests) if guests else ''}")
+        where = place or Phrase("check.this-computer")
+        guests_there = Phrase("check.host-with-guests", host=where, guests=guests) if guests else where
+        say(Phrase("check.host-of-site", name=name, host=guests_there))
     for link, ends in site.cables.items():
-        say(f"  {link}: the cable {' - '.join(ends)}")
+        say(Phrase("check.link-is-the-cable", link=link, ends=" - ".join(ends)))
     for reason in left_out(experiment):
-        say(f"  left out: {sentence(reason)}")
+        say(Phrase("check.cell-left-out", reason=sentence(reason)))
 
 
 def schema() -> None:
@@ -134,9 +142,7 @@ def new(
 ) -> None:
     """Write a small experiment to start from."""
     if not Path(name).name.strip(".") or "\0" in name:
-        problem = Problem(
-            "new", "naming an experiment", ascii(name), "the name of a file, e.g. `iolab new first`"
-        )
+        problem = Problem("new", Phrase("cli.naming-experiment"), ascii(name), Phrase("cli.name-of-a-file"))
         raise InputError([problem])
     path = Path(name).with_suffix(".yaml")
     try:
@@ -144,11 +150,21 @@ def new(
             file.write(starter(path.stem))
     except FileExistsError:
         raise InputError(
-            [Problem(str(path), "writing a new experiment", "the file exists", "a new name")]
+            [
+                Problem(
+                    str(path),
+                    Phrase("cli.writing-new-experiment"),
+                    Phrase("cli.file-exists"),
+                    Phrase("cli.new-name"),
+                )
+            ]
         ) from None
     except OSError as error:
         problem = Problem(
-            str(path), "writing a new experiment", str(error.strerror), "a folder that can be written to"
+            str(path),
+            Phrase("cli.writing-new-experiment"),
+            str(error.strerror),
+            Phrase("cli.folder-to-write-in"),
         )
         raise InputError([problem]) from None
-    say(f"{path} written; try: iolab check {path}, iolab plan {path}, iolab run {path}")
+    say(Phrase("cli.file-is-written", path=path))

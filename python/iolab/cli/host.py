@@ -8,18 +8,22 @@ from typing import Annotated
 
 import typer
 
-from iolab.cli.console import complain, say
+from iolab.cli.console import complain, say, words
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.model.machines import destination
-from iolab.report.locale import EN
+from iolab.locale import Phrase
 from iolab.report.stated import stated_all
 from iolab.run.doctor.examination import Finding, Grade, examine
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.units import UnitError
 
-MARKS = {Grade.GOOD: "ok  ", Grade.LIMITED: "note", Grade.LACKING: "LACK"}
+MARKS = {
+    Grade.GOOD: Phrase("doctor.mark-good"),
+    Grade.LIMITED: Phrase("doctor.mark-limited"),
+    Grade.LACKING: Phrase("doctor.mark-lacking"),
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -56,8 +60,9 @@ def doctor(
 
 
 def _print_finding(finding: Finding) -> None:
-    say(f"{MARKS[finding.grade]}  {finding.subject}: {EN.said.say_all(finding.seen)}")
-    advice = EN.said.advise_all(finding.seen)
+    mark, seen = MARKS[finding.grade], words().said.say_all(finding.seen)
+    say(Phrase("doctor.finding", mark=mark, subject=finding.subject, seen=seen))
+    advice = words().said.advise_all(finding.seen)
     if advice:
         say(f"      {advice}")
 
@@ -66,8 +71,8 @@ def _as_json(finding: Finding) -> dict[str, object]:
     return {
         "subject": finding.subject,
         "grade": finding.grade,
-        "seen": EN.said.say_all(finding.seen),
-        "advice": EN.said.advise_all(finding.seen),
+        "seen": words().said.say_all(finding.seen),
+        "advice": words().said.advise_all(finding.seen),
         "statements": stated_all(finding.seen),
     }
 
@@ -76,20 +81,18 @@ def clean(host: HostName = None) -> int:
     """Undo what killed agents left on a host; on another one, remove the agent's file too."""
     with open_agent(checked(host), leave_file=False) as agent:
         if agent.hello.busy_pid is not None:
-            raise UnsupportedError(
-                f"cleaning: a lab is at work (agent process {agent.hello.busy_pid}); end it first"
-            )
+            raise UnsupportedError(Phrase("cli.cleaning-lab-at-work", pid=agent.hello.busy_pid))
         left = 0
         for predecessor in agent.hello.predecessors:
             report = agent.undo(predecessor.journal)
-            say(f"agent {predecessor.pid}: {report.undone} changes undone")
+            say(Phrase("cli.changes-undone", pid=predecessor.pid, count=report.undone))
             for failure in report.failed:
-                complain(f"{failure.undo_key}: {failure.reason}")
+                complain(Phrase("errors.failed-with-reason", what=failure.undo_key, reason=failure.reason))
             left += len(report.failed)
         if not agent.hello.predecessors:
-            say("nothing to undo")
+            say(Phrase("cli.nothing-to-undo"))
     if left:
-        raise AgentError(f"cleaning: {left} changes could not be undone; they stay in the journal")
+        raise AgentError(Phrase("cli.cleaning-changes-left", count=left))
     return ExitCode.DONE
 
 
@@ -109,14 +112,18 @@ def hosts(
     try:
         text = place.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        seen = (error.strerror or str(error)) if isinstance(error, OSError) else "bytes that are not UTF-8"
-        allowed = "an Ansible inventory" if inventory else "an ssh configuration; --inventory reads Ansible's"
-        advice = "or write machines by hand: `pc6: {kind: host, ssh: root@pc6}`"
-        raise InputError([Problem(str(place), "opening a list of hosts", seen, allowed, advice)]) from error
+        seen = (error.strerror or str(error)) if isinstance(error, OSError) else Phrase("cli.not-utf-8")
+        allowed = Phrase("cli.an-ansible-inventory") if inventory else Phrase("cli.an-ssh-configuration")
+        advice = Phrase("cli.write-machines-by-hand")
+        raise InputError(
+            [Problem(str(place), Phrase("cli.opening-list-of-hosts"), seen, allowed, advice)]
+        ) from error
     found = read_inventory(text, str(place)) if inventory else read_ssh_config(text, _included)
     if not found:
-        allowed = "hosts, one a line" if inventory else "aliases: `Host NAME` with a HostName below it"
-        raise InputError([Problem(str(place), "looking for hosts", "none", allowed)])
+        allowed = Phrase("cli.hosts-one-a-line") if inventory else Phrase("cli.aliases-with-hostname")
+        raise InputError(
+            [Problem(str(place), Phrase("cli.looking-for-hosts"), Phrase("cli.none-found"), allowed)]
+        )
     say((site_block if site else machines_block)(found).rstrip())
 
 
@@ -139,4 +146,6 @@ def checked(host: str | None) -> str | None:
     try:
         return None if host is None else destination(host)
     except UnitError as error:
-        raise InputError([Problem("--host", "reading a host's name", repr(host), error.allowed)]) from error
+        raise InputError(
+            [Problem("--host", Phrase("cli.reading-host-name"), repr(host), error.allowed)]
+        ) from error

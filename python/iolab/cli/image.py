@@ -9,15 +9,23 @@ import typer
 from rich.table import Table
 
 from iolab.agent.transport import find_agent
-from iolab.cli.console import complain, say
+from iolab.cli.console import complain, in_words, say
 from iolab.cli.screen import console
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.image import Cache, Image, build, build_qemu, default_cache, find_cached_qemu, read_recipe
 from iolab.image.cache import UNUSED_S
+from iolab.locale import Phrase, Text
 from iolab.registry.image_names import flavour_of_image
 from iolab.units import format_bytes
 
+HEADS = (
+    Phrase("cli.head-flavour"),
+    Phrase("cli.head-digest"),
+    Phrase("cli.head-kernel"),
+    Phrase("cli.head-size"),
+    Phrase("cli.head-built"),
+)
 QEMU = "qemu"
 """What is asked for like a flavour, and is a newer QEMU."""
 
@@ -48,7 +56,10 @@ def build_images(
     wanted = flavours or known[:1]
     if wrong := [name for name in wanted if flavour_of_image(name) not in known]:
         # Told before minutes are spent on the right ones.
-        doing, allowed = "choosing what to build", f"{', '.join(known)}, and FLAVOUR:PACKAGE,..."
+        doing, allowed = (
+            Phrase("cli.choosing-what-to-build"),
+            Phrase("cli.flavours-with-packages", flavours=known),
+        )
         raise InputError([Problem("image build", doing, repr(name), allowed) for name in wrong])
     for name in wanted:
         if name == QEMU:
@@ -57,7 +68,7 @@ def build_images(
         else:
             image = build(name, find_agent(), complain, renew=renew)
             image.mark_used()
-            say(f"{_describe(image)}: {image.folder}")
+            say(Phrase("errors.failed-with-reason", what=_describe(image), reason=image.folder))
     _prune(default_cache(), SystemClock().wall().timestamp())
     return ExitCode.DONE
 
@@ -70,8 +81,8 @@ def _prune(cache: Cache, now_s: float) -> None:
         unused = cache.list_unused(now_s)
         freed = cache.remove(unused)
     for image in unused:
-        complain(f"removed {_describe(image)}: not used for {UNUSED_S // 86_400} days")
-    complain(f"freed {format_bytes(freed)}")
+        complain(Phrase("cli.removed-not-used", image=_describe(image), days=UNUSED_S // 86400))
+    complain(Phrase("cli.space-was-freed", bytes=format_bytes(freed)))
 
 
 def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
@@ -89,9 +100,9 @@ def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print JSON
         say("")
         return ExitCode.DONE
     if not images and not emulators:
-        say(f"nothing in {cache.folder}; `iolab image build` makes an image")
+        say(Phrase("cli.no-images-in-cache", folder=cache.folder))
         return ExitCode.DONE
-    table = Table("flavour", "digest", "kernel", "size", "built", box=None)
+    table = Table(*map(in_words, HEADS), box=None)
     for image in images:
         manifest = image.manifest
         size = format_bytes(image.size_bytes)
@@ -113,19 +124,25 @@ def remove_images(
 ) -> int:
     """Remove images from the cache, with the layers that no other image needs."""
     if bool(names) == everything:
-        seen = "both" if names else "neither"
-        allowed = "names of images, or --all"
-        raise InputError([Problem("image remove", "choosing what to remove", seen, allowed)])
+        seen = Phrase("cli.both-of-them") if names else Phrase("cli.neither-of-them")
+        allowed = Phrase("cli.images-or-all")
+        raise InputError([Problem("image remove", Phrase("cli.choosing-what-to-remove"), seen, allowed)])
     cache = default_cache()
     with cache.locked(complain):
         chosen = cache.list_images() if everything else cache.choose(tuple(set(names or ()) - {QEMU}))
         freed = cache.remove(chosen, emulators=everything or QEMU in (names or ()))
     for image in chosen:
-        say(f"removed {_describe(image)}")
-    say(f"freed {format_bytes(freed)}")
+        say(Phrase("cli.image-removed", image=_describe(image)))
+    say(Phrase("cli.space-was-freed", bytes=format_bytes(freed)))
     return ExitCode.DONE
 
 
-def _describe(image: Image) -> str:
+def _describe(image: Image) -> Text:
     manifest = image.manifest
-    return f"{manifest.flavour} {manifest.digest} (kernel {manifest.kernel_release}, {format_bytes(image.size_bytes)})"
+    return Phrase(
+        "cli.image-description",
+        flavour=manifest.flavour,
+        digest=manifest.digest,
+        kernel=manifest.kernel_release,
+        size=format_bytes(image.size_bytes),
+    )

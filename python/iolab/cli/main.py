@@ -12,8 +12,9 @@ from typing import Any
 from typer.exceptions import Abort, TyperException
 
 from iolab.cli.commands import app
-from iolab.cli.console import complain, list_problems
+from iolab.cli.console import complain, in_words, list_problems, speak
 from iolab.errors import ExitCode, InputError, IolabError
+from iolab.locale import ENGLISH, Phrase, Text
 
 SIGINT_STATUS = 130
 """What typer returns for Ctrl-C."""
@@ -61,6 +62,7 @@ def _shown(usual: Callable[..., None]) -> Callable[..., None]:
 
 
 def _run(arguments: list[str]) -> int:
+    speak(ENGLISH)  # until an option says otherwise
     try:
         status = int(app(arguments or ["--help"], standalone_mode=False) or ExitCode.DONE)
         sys.stdout.flush()
@@ -68,13 +70,13 @@ def _run(arguments: list[str]) -> int:
         status = READER_GONE  # typer's way to tell of a closed pipe
     except TyperException as error:
         what = error.format_message().rstrip(".")
-        complain(f"{what}; `iolab --help` and `iolab COMMAND --help` say what is allowed")
+        complain(Phrase("cli.usage-wrong", what=what))
         return ExitCode.INPUT_WRONG
     except InputError as error:
         list_problems(error.problems)
         return error.exit_code
     except IolabError as error:
-        complain(str(error))
+        complain(in_words(error))
         return error.exit_code
     except (KeyboardInterrupt, Abort):
         status = SIGINT_STATUS
@@ -86,30 +88,28 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if "IOLAB_DEBUG" in os.environ:
             traceback.print_exc()
-        complain(
-            f"this is a defect of iolab, please report it: {type(error).__name__}: {error}; IOLAB_DEBUG=1 shows where"
-        )
+        complain(Phrase("cli.defect-of-iolab", type=type(error).__name__, error=error))
         return ExitCode.HOST_CANNOT
     return _meaning(status)
 
 
-def _system_error(error: OSError, arguments: list[str]) -> str:
+def _system_error(error: OSError, arguments: list[str]) -> Text:
     """Return what the system refused and where: the file, or else the command and the place in the code."""
     said = error.strerror or str(error) or type(error).__name__
     if error.filename:
-        return f"{said}: {error.filename}"
+        return Phrase("errors.failed-with-reason", what=said, reason=error.filename)
     from iolab.registry.guard import place_of  # loads the tables of kinds, which no other message needs
 
     if "IOLAB_DEBUG" in os.environ:
         traceback.print_exception(error)
     command = " ".join(["iolab", *arguments[:1]])
-    return f"running `{command}`: {said} (at {place_of(error)}); IOLAB_DEBUG=1 shows where"
+    return Phrase("cli.running-command-failed", command=command, reason=said, place=place_of(error))
 
 
 def _meaning(status: int) -> int:
     """Return our exit code for what a command ended with."""
     if status == SIGINT_STATUS:
-        complain("interrupted")
+        complain(Phrase("cli.interrupted"))
         return ExitCode.INTERRUPTED
     if status == READER_GONE:  # `| head` has seen enough; keep Python from complaining again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

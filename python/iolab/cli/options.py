@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
+from iolab.locale import Phrase
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 Only = Annotated[
@@ -36,6 +37,11 @@ AllowSetting = Annotated[
 ]
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where it is not one."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted_cells(count: int) -> Phrase:
+    """Return how many cells there are."""
+    return Phrase("plan.count-of-cells", count=count)
+
+
+def counted_blocks(count: int) -> Phrase:
+    """Return how many blocks there are."""
+    return Phrase("plan.count-of-blocks", count=count)

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import advice, say, sentence
-from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, counted
+from iolab.cli.options import (
+    AllowSetting,
+    Blocks,
+    File,
+    On,
+    Only,
+    Quick,
+    Seed,
+    Skip,
+    counted_blocks,
+    counted_cells,
+)
 from iolab.errors import UnsupportedError
 from iolab.experiment import Resolver, load, resolver_of
 from iolab.experiment.experiment import Experiment
@@ -18,6 +29,7 @@ from iolab.lab.links.link_topology import is_ours
 from iolab.lab.links.wires import Carrier, carrier_of
 from iolab.lab.requirements.need import package_of
 from iolab.lab.topology import topology_of
+from iolab.locale import Phrase, Text
 from iolab.messages.places import Computer
 from iolab.messages.unmet import PlainHostLack, ProgramAbsent, ProgramLack, SeveralLacks, UnmetRequirement
 from iolab.plan.commands import StepCommands, commands, render
@@ -36,24 +48,19 @@ from iolab.run.hosts.named_programs import with_named_programs
 from iolab.units import NS_PER_S, format_duration
 
 EMULATORS = {
-    "auto": "iolab (in user space: repeatable, and super-frames are impaired frame by frame)",
-    "iolab": "iolab, as asked for",
-    "netem": "the kernel's netem, as asked for (its chance has no seed, and super-frames are impaired whole)",
+    "auto": Phrase("plan.emulated-in-user-space"),
+    "iolab": Phrase("plan.emulated-by-iolab-as-asked"),
+    "netem": Phrase("plan.emulated-by-netem"),
 }
-CARRIED: Mapping[Carrier, str] = {
-    "veth": "carried by veth pairs with rings (AF_XDP, BPF): every frame comes apart (tso: off); by taps without root",
-    "whole": "carried by taps, super-frames whole; with offload: {tso: off} by veth pairs, which carry more frames",
-    "apart": "carried by taps, every frame apart",
+CARRIED: Mapping[Carrier, Phrase] = {
+    "veth": Phrase("plan.carried-by-veth-pairs"),
+    "whole": Phrase("plan.carried-by-taps-whole"),
+    "apart": Phrase("plan.carried-by-taps-apart"),
 }
 ISCSI_DRIVER = "qemu-block-extra"
 """Debian package of QEMU's iSCSI driver."""
 GUEST = "vm"
 """The kind of a machine that is a guest: no lab has one whose file lacks the word."""
-NOT_ASKED = (
-    "  the CPUs of {host} are not known before a run: `iolab run` reads them first, and may pin what is there to "
-    "others than the commands below"
-)
-"""Said of each host that a plan does not reach."""
 STEPS_SHOWN = 12
 """Steps whose commands `plan` prints unless all are asked for."""
 
@@ -101,17 +108,17 @@ def plan(
         for line in install_lines(decided):
             say(line)
         if decided.unsupported and decided.steps and not skip_unsupported:
-            say("  iolab run refuses this; --skip-unsupported runs the others")
+            say(Phrase("plan.run-refuses-this"))
         _print_emulators(experiment, decided)
         for warning in mtu_warnings(experiment, decided):
-            say(f"  {sentence(warning)}; {advice(warning)}")
+            say(Phrase("plan.warning-with-advice", warning=sentence(warning), advice=advice(warning)))
         for name in not_asked(decided, hosts_of(experiment)):
-            say(NOT_ASKED.format(host=name))
+            say(Phrase("plan.cpus-not-known", host=name))
         _print_steps(experiment, decided, all_commands)
     if not decided.steps:
-        count = counted(len(decided.unsupported), "cell")
+        count = counted_cells(len(decided.unsupported))
         first = cannot_run(decided.unsupported[0])
-        raise UnsupportedError(f"planning: nothing of {count} can run on this host: {first}")
+        raise UnsupportedError(Phrase("plan.nothing-can-run-here", cells=count, first=first))
 
 
 def permitting(facts: Facts, settings: Sequence[str] | None) -> Facts:
@@ -124,13 +131,13 @@ def _print_steps(experiment: Experiment, decided: Plan, all_commands: bool) -> N
     resolver = resolver_of(experiment)
     for number, step_commands in enumerate(commands(experiment, decided)):
         if number == STEPS_SHOWN and not all_commands:
-            say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
+            say(Phrase("plan.more-steps", count=len(decided.steps) - number))
             return
         for line in [*render(step_commands), *_measuring(resolver, step_commands)]:
             say(line)
 
 
-def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[str]:
+def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[Text]:
     """Return the programs that measure in a step, as a person would type them."""
     if step_commands.step is None:
         return []
@@ -140,50 +147,58 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[str]
     begins = parts_of(setup, name)
     if len(begins) == 1:
         return lines
-    others = ", ".join(other for other in begins if other != name)
-    return (f"# at once with {others}, begins at {begins[name] / NS_PER_S:g} s", *lines)
+    others = [other for other in begins if other != name]
+    return (Phrase("plan.begins-at-once-with", others=others, seconds=f"{begins[name] / NS_PER_S:g}"), *lines)
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:
-    duration = f"{format_duration(decided.estimate_ns)}, within a factor of {decided.estimate_factor:.2g}"
-    trials, blocks = counted(len(decided.steps), "trial"), counted(decided.blocks, "block")
-    say(f"{decided.title}: {trials} in {blocks}, about {duration}")
-    say(f"seed {decided.seed}, plan {decided.digest}")
+    duration = Phrase(
+        "plan.duration-within-factor",
+        duration=format_duration(decided.estimate_ns),
+        factor=f"{decided.estimate_factor:.2g}",
+    )
+    trials, blocks = Phrase("plan.count-of-trials", count=len(decided.steps)), counted_blocks(decided.blocks)
+    say(Phrase("plan.plan-in-short", title=decided.title, trials=trials, blocks=blocks, duration=duration))
+    say(Phrase("plan.seed-and-plan", seed=decided.seed, digest=decided.digest))
     for factor in decided.factors:
-        note = " (changes slowest)" if factor.name in decided.grouping else ""
-        say(f"  {factor.name}: {', '.join(factor.labels)}{note}")
+        line = Phrase("plan.factor-with-levels", name=factor.name, labels=factor.labels)
+        say(Phrase("plan.slowest-factor", factor=line) if factor.name in decided.grouping else line)
     reasons = decided.unsupported if all_commands else unsupported(decided)
     shown = len(reasons) if all_commands else STEPS_SHOWN
     for lacking in reasons[:shown]:
-        say(f"  cannot run here: {cannot_run(lacking)}")
+        say(Phrase("plan.cannot-run-here", cell=cannot_run(lacking)))
     if len(reasons) > shown:
-        say(f"  ... and {len(reasons) - shown} more reasons; --all lists all cells")
+        say(Phrase("plan.more-reasons", count=len(reasons) - shown))
 
 
 def _print_emulators(experiment: Experiment, decided: Plan) -> None:
     """Print what emulates the paths of links, and why."""
     resolver = resolver_of(experiment)
-    told: dict[str, None] = {}
+    told: dict[Phrase, None] = {}
     for step in decided.steps[:STEPS_READ]:
         lab = resolver.setup(decided.cell(step)).lab
         for name, link in lab.links.items():
             if link.wire is not None:
-                told[f"  {name}: emulated by {EMULATORS[link.wire.emulator]}"] = None
+                told[Phrase("plan.link-emulated-by", link=name, emulator=EMULATORS[link.wire.emulator])] = (
+                    None
+                )
             if is_ours(lab, name):
-                told[f"  {name}: {CARRIED[carrier_of(lab, name)]}"] = None
+                told[Phrase("plan.link-carried", link=name, how=CARRIED[carrier_of(lab, name)])] = None
     for line in told:
         say(line)
 
 
-def cannot_run(cells: Unsupported | UnsupportedCells) -> str:
+def cannot_run(cells: Unsupported | UnsupportedCells) -> Text:
     """Return in a line what cannot run here, and why; of several cells the first and their number."""
     levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
     count = cells.count if isinstance(cells, UnsupportedCells) else 1
-    others = f" and {count - 1} more" if count > 1 else ""
-    return f"{' '.join(filter(None, (cells.measure, levels)))}{others}: {sentence(cells.reason)}"
+    first, reason = " ".join(filter(None, (cells.measure, levels))), sentence(cells.reason)
+    if count > 1:
+        return Phrase("plan.cells-and-reason", cell=first, others=count - 1, reason=reason)
+    return Phrase("errors.failed-with-reason", what=first, reason=reason)
 
 
-def install_lines(plan: Plan) -> list[str]:
+def install_lines(plan: Plan) -> list[Text]:
     """Return the command that installs every Debian package for want of which cells cannot run, for each computer."""
     found: dict[Computer, dict[str, None]] = {}
     for cell in plan.unsupported:
@@ -196,7 +211,7 @@ def install_lines(plan: Plan) -> list[str]:
                 case PlainHostLack(code="iscsi-driver-absent"):
                     found.setdefault(lack.host, {})[ISCSI_DRIVER] = None
     return [
-        f"  what is not installed on {sentence(host)}: sudo apt-get install {' '.join(sorted(packages))}"
+        Phrase("plan.install-what-is-missing", host=sentence(host), packages=" ".join(sorted(packages)))
         for host, packages in found.items()
     ]
 

@@ -12,6 +12,7 @@ from iolab.cli.plan import lacks_of
 from iolab.experiment.experiment import Experiment
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
+from iolab.locale import Phrase
 from iolab.messages.places import ThisComputer
 from iolab.messages.unmet import ImageAbsent, PlainHostLack, UnmetRequirement
 from iolab.plan.types import Plan
@@ -36,7 +37,7 @@ def planned(
     plan = decide(with_named_programs(facts, agents, experiment))
     wanted = () if no_build else to_build(plan)
     for flavour in wanted:
-        complain(f"building {flavour}, which guests of this experiment are started from; --no-build refuses")
+        complain(Phrase("plan.building-an-image", flavour=flavour))
         if flavour == QEMU:
             build_qemu(complain)
         else:

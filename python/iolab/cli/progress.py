@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from iolab.cli.console import in_words, words
+from iolab.locale import Phrase, Text
 from iolab.plan.types import Plan, Step
 from iolab.printable import printable
-from iolab.report.locale import EN
 from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 from iolab.units import (
@@ -26,6 +27,11 @@ DISK_RATES: Mapping[str, Callable[[float], str]] = {
 """How a disk program's rates are written."""
 
 
+def _left(time: str) -> str:
+    """Return how much time is left."""
+    return in_words(Phrase("run.time-left", time=time))
+
+
 class LiveProgress:
     """A bar with the current cell, trials done and time left; trials that went wrong stay on the screen."""
 
@@ -35,11 +41,11 @@ class LiveProgress:
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[left]} left"),
+            TextColumn("{task.fields[left]}"),
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("starting", total=None, left="?")
+        self._task = self._bar.add_task(in_words(Phrase("run.starting")), total=None, left=_left("?"))
 
     def __enter__(self) -> "LiveProgress":
         self._bar.start()
@@ -56,17 +62,19 @@ class LiveProgress:
 
     def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
         """See Observer."""
-        self._bar.update(self._task, description=describe_step(step, cell), left=format_duration(left_ns))
+        self._bar.update(
+            self._task, description=describe_step(step, cell), left=_left(format_duration(left_ns))
+        )
 
     def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
         """See Observer."""
         self._bar.advance(self._task)
         if record.result.status is not Status.OK:
-            self._console.print(escape(describe_record(record)), highlight=False, soft_wrap=True)
+            self._console.print(escape(in_words(describe_record(record))), highlight=False, soft_wrap=True)
 
     def guests_start(self, names: Sequence[str]) -> None:
         """See Observer."""
-        self._bar.update(self._task, description=describe_start(names))
+        self._bar.update(self._task, description=in_words(describe_start(names)))
 
 
 class PlainProgress:
@@ -88,7 +96,7 @@ class PlainProgress:
     def run_begins(self, plan: Plan, steps: int, already: int) -> None:
         """See Observer."""
         self._total, self._done = steps + already, already
-        self._say(f"trials to do: {steps}, done before: {already}")
+        self._say(Phrase("run.trials-to-do", count=steps, done=already))
 
     def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
         """See Observer."""
@@ -96,43 +104,64 @@ class PlainProgress:
     def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
         """See Observer."""
         self._done += 1
-        self._say(f"[{self._done}/{self._total}, {format_duration(left_ns)} left] {describe_record(record)}")
+        left = format_duration(left_ns)
+        record_in_short = describe_record(record)
+        self._say(
+            Phrase("run.trial-done-of", done=self._done, total=self._total, left=left, trial=record_in_short)
+        )
 
     def guests_start(self, names: Sequence[str]) -> None:
         """See Observer."""
         self._say(describe_start(names))
 
-    def _say(self, text: str) -> None:
-        self._console.print(escape(text), highlight=False, soft_wrap=True)
+    def _say(self, text: Text) -> None:
+        self._console.print(escape(in_words(text)), highlight=False, soft_wrap=True)
 
 
-def describe_start(names: Sequence[str]) -> str:
+def describe_start(names: Sequence[str]) -> Text:
     """Return one line for guests that are about to be started."""
-    return f"starting {', '.join(names)}"
+    return Phrase("run.starting-guests", guests=names)
 
 
 def describe_step(step: Step, cell: Mapping[str, str]) -> str:
     """Return one line that names a trial."""
+    return printable(in_words(trial_in_block(step.block, step.measure, cell)))
+
+
+def trial_in_block(block: int, measure: str, cell: Mapping[str, str]) -> Phrase:
+    """Return which trial it is."""
     levels = ", ".join(f"{factor}={label}" for factor, label in cell.items())
-    return printable(f"block {step.block} {step.measure} {levels}".rstrip())
+    return Phrase("run.trial-in-block", block=block, trial=f"{measure} {levels}".rstrip())
 
 
-def describe_record(record: TrialRecord) -> str:
+def describe_record(record: TrialRecord) -> Text:
     """Return one line that tells how a trial ended."""
-    levels = ", ".join(f"{factor}={label}" for factor, label in record.cell.items())
-    name = f"block {record.block} {record.measure} {levels}".rstrip()
+    name = trial_in_block(record.block, record.measure, record.cell)
     if record.result.status is not Status.OK:
-        return f"{name}: {record.result.status.value}: {EN.said.say_any(record.result.reason)}"
+        return Phrase(
+            "run.trial-went-wrong",
+            trial=name,
+            status=record.result.status.value,
+            reason=words().said.say_any(record.result.reason),
+        )
     received, forwarded = map(record.result.metrics.get, ("received_bps", "forwarded_fps"))
     if received is not None:
-        return f"{name}: {format_bits_per_second(received.value)} received"
+        return Phrase("run.rate-received", trial=name, rate=format_bits_per_second(received.value))
     if forwarded is not None:
         rate = format_frames_per_second(forwarded.value)
-        return f"{name}: {EN.text('at_least', figure=rate) if forwarded.limited_by else rate} forwarded"
+        return Phrase(
+            "run.rate-forwarded",
+            trial=name,
+            rate=words().text("at_least", figure=rate) if forwarded.limited_by else rate,
+        )
     rates = {one.quantity: one.value for one in record.result.metrics if one.name in DISK_RATES}
     if rates:
         from iolab.analysis.analyse import leading_metric  # slow to load: not before the first trial
 
         leads = leading_metric(rates, record.kind)
-        return f"{name}: {leads.dimensions.part} {DISK_RATES[leads.name](rates[leads])}"
-    return f"{name}: ok"
+        return Phrase(
+            "errors.failed-with-reason",
+            what=name,
+            reason=f"{leads.dimensions.part} {DISK_RATES[leads.name](rates[leads])}",
+        )
+    return Phrase("run.trial-is-ok", trial=name)

@@ -13,6 +13,7 @@ from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.check import MOST_BLOCKS
 from iolab.experiment.one_line import DOING, OneLine, experiment_of, short_forms
+from iolab.locale import Phrase
 
 SOURCE = "iolab quick --print"
 """What messages name in place of a file: what prints it."""
@@ -63,9 +64,11 @@ def _rest(words: Sequence[str]) -> tuple[str, dict[str, tuple[str, ...]]]:
         key, given, value = word.removeprefix("--").partition("=")
         value = value if given else next(left, "")
         if not value:
-            raise InputError([Problem(word, DOING, "no value", "one level, or several with commas between")])
+            raise InputError(
+                [Problem(word, DOING, Phrase("cli.no-value"), Phrase("cli.one-or-several-levels"))]
+            )
         levels[key] = tuple(value.split(","))
     if len(programs) > 1:
-        advice = "put the program and its arguments in quotes"
-        raise InputError([Problem("program", DOING, " ".join(programs), "one text", advice)])
+        advice = Phrase("cli.program-in-quotes")
+        raise InputError([Problem("program", DOING, " ".join(programs), Phrase("cli.one-text"), advice)])
     return "".join(programs), levels

@@ -16,12 +16,14 @@ from rich.console import Console
 
 import iolab
 from iolab.cli.console import complain, say
+from iolab.cli.console import words as words_spoken
 from iolab.cli.run_names import RUNS, RunName, complete, locate
 from iolab.cli.screen import console
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.files import write_whole
+from iolab.locale import Phrase, Text
 from iolab.messages.notes import ExperimentEdited
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
@@ -108,7 +110,7 @@ def print_results(path: Path, screen: Console) -> None:
     from iolab.report import formats as reports  # numpy and scipy are slow to load
 
     run = load_run(path)
-    screen.print(reports.terminal(run, _analysed(run)))
+    screen.print(reports.terminal(run, _analysed(run), words_spoken()))
 
 
 def _analysed(run: StoredRun) -> "Analysis":
@@ -135,7 +137,7 @@ def list_runs(
         say(json.dumps({"schema": LIST_SCHEMA, "runs": found}, ensure_ascii=False))
         return
     if not found:
-        say(f"no runs in {folder}/")
+        say(Phrase("cli.no-runs-in-folder", folder=folder))
     for run in found:
         say(_line(run))
 
@@ -156,13 +158,22 @@ def listed(path: Path) -> dict[str, object]:
     }
 
 
-def _line(run: Mapping[str, object]) -> str:
+def _line(run: Mapping[str, object]) -> Text:
     if run["status"] == "unreadable":
-        return f"{run['folder']}  unreadable: {run['reason']}"
+        return Phrase("cli.run-is-unreadable", folder=run["folder"], reason=run["reason"])
     trials = run["trials"]
     assert isinstance(trials, dict)
-    ended = ", ".join(f"{count} {status}" for status, count in sorted(trials.items())) or "none done"
-    return f"{run['folder']}  {run['status']}  {run['planned']} trials: {ended}  {run['title']}"
+    ended = ", ".join(f"{count} {status}" for status, count in sorted(trials.items())) or Phrase(
+        "cli.none-done"
+    )
+    return Phrase(
+        "cli.run-in-short",
+        folder=run["folder"],
+        status=run["status"],
+        trials=run["planned"],
+        ended=ended,
+        title=run["title"],
+    )
 
 
 def show(
@@ -207,12 +218,27 @@ def asked_trial(run: StoredRun, key: str) -> TrialRecord:
     found = [each for each in last.values() if each.key.startswith(key)]
     if len(found) == 1:
         return found[0]
-    listed = ", ".join(
-        f"{each.key} ({each.measure}, {' '.join([*each.cell.values(), f'block {each.block}'])})"
+    listed = [
+        Phrase(
+            "cli.trial-with-key",
+            key=each.key,
+            measure=each.measure,
+            levels=" ".join([*each.cell.values(), ""]),
+            block=each.block,
+        )
         for each in list(found or last.values())[:MOST_LISTED]
+    ]
+    seen = Phrase("cli.trials-with-keys-beginning", count=len(found), key=repr(key))
+    raise InputError(
+        [
+            Problem(
+                run.name,
+                Phrase("cli.choosing-a-trial"),
+                seen,
+                Phrase("cli.one-of-such-as", count=len(last), trials=listed),
+            )
+        ]
     )
-    seen = f"{len(found)} trials whose keys begin with {key!r}"
-    raise InputError([Problem(run.name, "choosing a trial", seen, f"one of {len(last)}, such as {listed}")])
 
 
 def _asked(run: StoredRun, over: list[str] | None, ratio: list[str] | None) -> StoredRun:
@@ -255,7 +281,13 @@ def report(
     if not gives_plan(experiment, stored.plan, stored.facts):
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
     if form is Format.XLSX and str(output) == "-":
-        raise InputError([Problem("report", "printing a workbook", "-o -", "a file: -o NAME.xlsx")])
+        raise InputError(
+            [
+                Problem(
+                    "report", Phrase("cli.printing-a-workbook"), "-o -", Phrase("cli.output-to-workbook-file")
+                )
+            ]
+        )
     wanted = reports.Wanted(stored, analysis, experiment, iolab.__version__, rows.value, words)
     text = reports.FORMATS[form.value](wanted)
     if isinstance(text, str) and str(output) == "-":
@@ -265,12 +297,10 @@ def report(
     try:
         write_whole(target, text)
     except OSError as error:
-        raise StoreError(
-            f"writing the report {target}: {error.strerror}; choose another place with -o"
-        ) from error
+        raise StoreError(Phrase("cli.report-not-written", target=target, reason=error.strerror)) from error
     say(str(target))
     if show_it and not webbrowser.open(target.resolve().as_uri()):
-        complain(f"opening {target}: no browser was found; open it by hand")
+        complain(Phrase("cli.no-browser-found", target=target))
 
 
 def _printed(text: str) -> str:
@@ -300,15 +330,19 @@ def compare(
 
     if run_b.endswith(".csv"):
         if as_json:
-            seen, allowed = "--json beside published figures", "two runs"
-            raise InputError([Problem("--json", "comparing with published figures", seen, allowed)])
+            seen, allowed = Phrase("cli.json-with-published-figures"), Phrase("cli.two-runs")
+            raise InputError(
+                [Problem("--json", Phrase("cli.comparing-with-published-figures"), seen, allowed)]
+            )
         _compare_published(load_run(locate(run_a)), Path(run_b), words_of(lang))
         return
     first, second = load_run(locate(run_a)), load_run(locate(run_b))
     compared = compare_runs(first, second)
     if not compared.cells:
-        seen = f"no measure and cell that {first.name} has too"
-        raise InputError([Problem(second.name, "comparing runs", seen, "runs with cells of the same labels")])
+        seen = Phrase("cli.no-common-cells", name=first.name)
+        raise InputError(
+            [Problem(second.name, Phrase("cli.comparing-two-runs"), seen, Phrase("cli.cells-of-same-labels"))]
+        )
     if as_json:
         say(reports.comparison_json(compared, words_of(lang)))
         return
@@ -323,9 +357,11 @@ def _compare_published(run: StoredRun, file: Path, words: Words) -> None:
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeError) as error:
-        seen = (error.strerror or str(error)) if isinstance(error, OSError) else "bytes that are not UTF-8"
-        allowed = "a CSV file as labs/published/README.md describes it"
-        raise InputError([Problem(str(file), "opening published figures", seen, allowed)]) from error
+        seen = (error.strerror or str(error)) if isinstance(error, OSError) else Phrase("cli.not-utf-8")
+        allowed = Phrase("cli.csv-of-published-figures")
+        raise InputError(
+            [Problem(str(file), Phrase("cli.opening-published-figures"), seen, allowed)]
+        ) from error
     figures = parse_published(text, str(file))
     run = replace(run, plan=replace(run.plan, summaries=wanted_summaries(figures, run.plan)))
     found = lay_beside(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from iolab.errors import InputError, Problem
+from iolab.locale import Phrase
 from iolab.store.folder import slug
 from iolab.store.read import find_runs, not_a_run
 
@@ -51,8 +52,10 @@ def locate(name: str) -> Path:
         return found[0]
     if found:
         listed = ", ".join(path.name for path in found[-MOST_LISTED:])
-        seen = f"{len(found)} runs whose titles begin so"
-        raise InputError([Problem(name, "choosing a run", seen, f"one run: {listed}")])
+        seen = Phrase("cli.titles-begin-so", count=len(found))
+        raise InputError(
+            [Problem(name, Phrase("cli.choosing-a-run"), seen, Phrase("cli.one-run-of", runs=listed))]
+        )
     raise InputError([not_a_run(Path(name))])
 
 

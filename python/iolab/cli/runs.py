@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from iolab.agent.messages import Json
-from iolab.cli.console import complain, say
+from iolab.cli.console import complain, in_words, say, words
 from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip
 from iolab.cli.plan import cannot_run, install_lines, permitting
 from iolab.cli.planned import NoBuild, planned
@@ -24,10 +24,10 @@ from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, Unsuppo
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment, Selector, Site
 from iolab.lab.hosts.facts import Facts
+from iolab.locale import Phrase, Text
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan, unsupported
-from iolab.report.locale import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.durations_file import durations_file, recall
@@ -218,28 +218,23 @@ def measured(
                 )
     except KeyboardInterrupt:
         if path is None:
-            raise InterruptedRun("interrupted before anything was measured; the lab is undone") from None
-        raise InterruptedRun(
-            f"interrupted; the lab is undone, all finished trials are stored; go on with: iolab resume {path}"
-        ) from None
+            raise InterruptedRun(Phrase("cli.interrupted-before-measuring")) from None
+        raise InterruptedRun(Phrase("cli.interrupted-trials-stored", path=path)) from None
     except BrokenPipeError:
         if path is None:
             raise
-        raise InterruptedRun(
-            f"nobody reads the output; the lab is undone; go on with: iolab resume {path}"
-        ) from None
+        raise InterruptedRun(Phrase("cli.nobody-reads-output", path=path)) from None
     except LabsUnmade as error:
         raise LabError(
-            f"making the lab: {MOST_ALIKE} trials in a row failed alike: {EN.said.say(error.failure)}; when the cause "
-            f"is gone: iolab resume {path} --retry-failed; --keep-going does all trials whatever fails"
+            Phrase(
+                "cli.labs-failed-alike", count=MOST_ALIKE, reason=words().said.say(error.failure), path=path
+            )
         ) from None
     except IolabError:
         if path is not None and path.exists():
-            complain(
-                f"the run stopped; what was measured is in {path}; when the cause is gone: iolab resume {path}"
-            )
+            complain(Phrase("cli.run-stopped", path=path))
         elif path is not None:
-            complain("the run stopped; its folder was taken away meanwhile: run it again")
+            complain(Phrase("cli.run-folder-taken-away"))
         raise
     print_results(path, screen)
     say(str(path))
@@ -251,8 +246,7 @@ def ended(run: StoredRun) -> ExitCode:
     done = {record.key for record in run.trials}
     if lacking := sum(step.key not in done for step in run.plan.steps):
         complain(
-            f"{lacking} of {len(run.plan.steps)} trials were measured and are not in {run.folder}: another program "
-            f"changed its files meanwhile; iolab resume {run.folder} measures them again"
+            Phrase("cli.trials-not-in-folder", count=lacking, total=len(run.plan.steps), folder=run.folder)
         )
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if all_ok(run) else ExitCode.TRIALS_FAILED
@@ -261,9 +255,11 @@ def ended(run: StoredRun) -> ExitCode:
 def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:
     """Say what of the hosts' daemons and cards, and of the methods of metrics, has changed since the run began."""
     for change in changed_readiness(stored.facts, now):
-        complain(f"not as it was when the run began: {change}")
+        complain(Phrase("cli.changed-since-begin", change=change))
     for raised in execute.raised_methods(stored):
-        complain(f"{EN.said.say(raised)}; {EN.said.advise(raised)}")
+        complain(
+            Phrase("errors.several-clauses", clauses=[words().said.say(raised), words().said.advise(raised)])
+        )
 
 
 def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
@@ -276,19 +272,30 @@ def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
     if site is not None and plan.steps:
         for reason, count in Counter(lacking.reason for lacking in plan.unsupported).items():
             complain(
-                f"left out, {count} of {len(plan.unsupported)} cells that cannot be there: {EN.said.say(reason)}"
+                Phrase(
+                    "cli.cells-left-out",
+                    count=count,
+                    total=len(plan.unsupported),
+                    reason=words().said.say(reason),
+                )
             )
         return
     reasons = unsupported(plan)
-    lines = [f"  {cannot_run(lacking)}" for lacking in reasons[:REASONS_SHOWN]]
+    lines: list[Text] = [
+        Phrase("plan.cell-in-list", cell=cannot_run(lacking)) for lacking in reasons[:REASONS_SHOWN]
+    ]
     if len(reasons) > REASONS_SHOWN:
         more = len(reasons) - REASONS_SHOWN
-        lines.append(f"  ... and {more} more reasons; `iolab plan FILE --all` lists all cells")
+        lines.append(Phrase("cli.more-reasons-listed", count=more))
     lines += install_lines(plan)
-    advice = "--skip-unsupported runs the others" if plan.steps else "nothing of it can run here"
+    advice = Phrase("cli.skip-unsupported-runs-others") if plan.steps else Phrase("cli.nothing-of-it-runs")
     raise UnsupportedError(
-        f"planning: cells that cannot run on this host: {len(plan.unsupported)}; {advice}\n"
-        + "\n".join(lines)
+        Phrase(
+            "cli.cells-cannot-run",
+            count=len(plan.unsupported),
+            advice=advice,
+            lines="\n".join(map(in_words, lines)),
+        )
     )
 
 

@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
-from iolab.cli.console import say
+from iolab.cli.console import in_words, say, words
 from iolab.cli.options import File, Quick
 from iolab.cli.runs import ended, leave_out, measured
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import load, resolver_of
 from iolab.experiment.experiment import Experiment
+from iolab.locale import Phrase
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.results.trial import Status
@@ -63,7 +64,6 @@ def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
     """
     from iolab.analysis.shaper_check import Kind, judge  # numpy and scipy are slow to load
     from iolab.report import watches
-    from iolab.report.locale import EN
     from iolab.store.series import series_of
 
     resolver, verdicts, read = resolver_of(experiment), set[Kind](), series_of(run.folder)
@@ -74,13 +74,24 @@ def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
         series = read(record.key)
         for link, found in judge(setup, record.measure, result.metrics, series, result.warnings):
             levels = ", ".join(f"{name}={label}" for name, label in record.cell.items())
-            trial = f"{record.measure} {levels} block {record.block}"
-            for line in watches.lines(link, trial, found, EN):
+            trial = in_words(
+                Phrase("cli.trial-of-shaper", measure=record.measure, levels=levels, block=record.block)
+            )
+            for line in watches.lines(link, trial, found, words()):
                 say(line)
             verdicts.add(found.verdict)
     if not verdicts:
-        allowed = "a link with `shape:`"
-        raise InputError([Problem(str(experiment.source), "judging shapers", "no shaped link", allowed)])
+        allowed = Phrase("cli.a-link-with-shape")
+        raise InputError(
+            [
+                Problem(
+                    str(experiment.source),
+                    Phrase("cli.judging-shapers"),
+                    Phrase("cli.no-shaped-link"),
+                    allowed,
+                )
+            ]
+        )
     if Kind.FAILED in verdicts:
         return ExitCode.TRIALS_FAILED
     return ExitCode.HOST_CANNOT if Kind.NOT_JUDGED in verdicts else ExitCode.DONE

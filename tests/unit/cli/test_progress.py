@@ -21,7 +21,7 @@ def test_a_disk_program_is_told_by_what_stands_for_it_in_the_report() -> None:
         wall="2026-01-01T00:00:00+00:00",
         result=TrialResult(status=Status.OK, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1),
     )
-    assert describe_record(record) == "block 1 old path=Local: buffered 191 MiB/s"
+    assert str(describe_record(record)) == "block 1 old path=Local: buffered 191 MiB/s"
 
 
 def test_a_rate_that_the_instrument_limited_is_told_as_a_lower_bound() -> None:
@@ -31,4 +31,4 @@ def test_a_rate_that_the_instrument_limited_is_told_as_a_lower_bound() -> None:
         key="k", measure="ndr", kind="forwarding", block=1, cell={}, wall="2026-01-01T00:00:00+00:00",
         result=TrialResult(status=Status.OK, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1),
     )  # fmt: skip
-    assert describe_record(record) == "block 1 ndr: ≥\u00a0200 kframe/s forwarded"
+    assert str(describe_record(record)) == "block 1 ndr: ≥\u00a0200 kframe/s forwarded"
