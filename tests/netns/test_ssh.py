@@ -218,7 +218,7 @@ def test_what_guests_start_from_is_copied_once_and_whole(network: Network, tmp_p
         told.clear()
         transport = SshTransport("pc6", find_agent(), **options)
         with Agent(transport, name="pc6"):
-            return transport.provide(files, told.append)
+            return transport.provide(files, lambda line: told.append(str(line)))
 
     kernel, root, again = provide()
     assert kernel == again
@@ -320,7 +320,7 @@ def test_a_cut_cable_ends_both_sides(network: Network) -> None:
     assert time.monotonic() - began < GONE_S
     assert changes(pc6) == ""
     assert pc6.processes("sleep 100") == []
-    assert "pc6 was lost" in agent.close()
+    assert "pc6 was lost" in str(agent.close())
     pc6.mend()
     with reach("pc6") as again:
         assert again.hello.predecessors == ()
@@ -354,7 +354,7 @@ def test_what_could_not_be_undone_is_told_when_the_agent_ends(network: Network) 
     network.host("pc6")
     agent = reach("pc6")
     make_what_cannot_be_undone(agent)
-    told = agent.close()
+    told = str(agent.close())
     assert "not undone: mtu:pc6.lan0" in told
     assert "it is in use" in told
     assert "`iolab clean --host pc6`" in told

@@ -13,10 +13,17 @@ from iolab.locale import Phrase, phrases
 
 ROOT = Path(iolab.__file__).parent
 ENGLISH = Path(phrases.__file__).parent / phrases.ENGLISH
-DONE = ("experiment", "units.py")
+DONE = ("agent", "experiment", "units.py")
 """Packages and modules whose errors have no words of their own."""
 ERRORS = {"AgentError", "InterruptedRun", "LabError", "StoreError", "TrialFailed", "UnsupportedError"}
-SAID_AT = {"Problem": 1, "UnitError": 1, "CaptureError": 0, **dict.fromkeys(ERRORS, 0)}
+SAID_AT = {
+    "Problem": 1,
+    "AgentLost": 1,
+    "BadAnswer": 1,
+    "UnitError": 1,
+    "CaptureError": 0,
+    **dict.fromkeys(ERRORS, 0),
+}
 """Call to the index of its first argument that is shown."""
 
 

@@ -17,6 +17,7 @@ from iolab.agent.messages import (
     WayCounts,
 )
 from iolab.frozen import frozen
+from iolab.locale import Phrase
 
 
 @frozen
@@ -91,7 +92,7 @@ class Reading:
     def cpu_times(self) -> tuple[CpuTimes, ...]:
         """Return the time of every CPU."""
         rows = [row for seen in self.observations if seen.sampler == "cpu" for row in seen.cpus]
-        return tuple(decode(CpuTimes, row, "cpu times", agent=self.agent) for row in rows)
+        return tuple(decode(CpuTimes, row, Phrase("agent.cpu-times"), agent=self.agent) for row in rows)
 
     def threads(self) -> tuple[ThreadTimes, ...]:
         """Return the time of every thread."""

@@ -9,8 +9,9 @@ from typing import TypeVar
 from iolab.agent.answers import CommandResult, Reading, Refusal
 from iolab.agent.decoding import decode, read_message
 from iolab.agent.messages import PROTOCOL, Hello, Json, Pong, ProcessEnded, ProcessStarted, UndoReport
-from iolab.agent.transport import Transport
+from iolab.agent.transport import Transport, with_words
 from iolab.errors import AgentError, Refused
+from iolab.locale import Phrase, Text
 
 __all__ = ["ALL_SAMPLERS", "UNDO_DEADLINE_S", "Agent", "Pending", "Refused"]
 
@@ -40,7 +41,7 @@ Listener = Callable[[str, Json], None]
 class AgentLost(AgentError):
     """The agent is gone, or does not answer."""
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(self, name: str, message: Text) -> None:
         super().__init__(message)
         self.name = name
         """Of the agent; empty: that of this computer."""
@@ -73,18 +74,24 @@ class Pending:
             AgentLost: the agent is gone or does not answer in time.
             Refused: the agent answered with an error.
         """
-        doing = f"waiting for the answer of {_who(self._name)} to {self._method}"
         patience_s = deadline_s + self._transport.notice_s
         if not self._done.wait(patience_s):
-            raise AgentLost(self._name, f"{doing}: none after {patience_s:.0f} s")
+            seen = Phrase("agent.none-after", seconds=f"{patience_s:.0f}")
+            raise AgentLost(self._name, self._waiting(seen))
         if self._reply is None:
-            words = self._transport.last_words()
-            advice = "" if self._name else "; run `iolab clean` to undo what it left"
-            raise AgentLost(self._name, f"{doing}: it is gone{f' ({words})' if words else ''}{advice}")
+            lost = self._waiting(with_words(Phrase("agent.gone"), self._transport.last_words()))
+            if not self._name:
+                lost = Phrase("errors.with-advice", problem=lost, advice=Phrase("agent.clean"))
+            raise AgentLost(self._name, lost)
         if "error" in self._reply:
-            refusal = decode(Refusal, self._reply["error"], f"refusal of {self._method}", agent=self._name)
+            what = Phrase("agent.refusal-of", method=self._method)
+            refusal = decode(Refusal, self._reply["error"], what, agent=self._name)
             raise Refused(self._method, refusal.code, refusal.message, refusal.data)
         return self._reply.get("result")
+
+    def _waiting(self, seen: Phrase) -> Phrase:
+        who = Phrase("agent.agent-of", name=self._name) if self._name else Phrase("agent.the-agent")
+        return Phrase("agent.waiting-for-answer", who=who, method=self._method, seen=seen)
 
     def read(self, shape: type[T], deadline_s: float) -> T:
         """Wait for the result and return it as `shape`.
@@ -94,7 +101,8 @@ class Pending:
             Refused: the agent answered with an error.
             BadAnswer: the result does not have that shape.
         """
-        return decode(shape, self.result(deadline_s), f"{self._method} result", agent=self._name)
+        what = Phrase("agent.result-of", method=self._method)
+        return decode(shape, self.result(deadline_s), what, agent=self._name)
 
 
 class Agent:
@@ -115,7 +123,7 @@ class Agent:
         self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
         self._reader.start()
         greeting = self._hello.result(hello_deadline_s)
-        self.hello = decode(Hello, greeting, "hello", agent=name)
+        self.hello = decode(Hello, greeting, Phrase("agent.hello"), agent=name)
         _refuse_other_version(self.hello.protocol)
 
     def __enter__(self) -> "Agent":
@@ -124,7 +132,7 @@ class Agent:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> str:
+    def close(self) -> Text:
         """Let the agent undo everything and end; return what went wrong, or an empty string."""
         return self._transport.close(GONE_DEADLINE_S if self._gone else UNDO_DEADLINE_S)
 
@@ -138,7 +146,7 @@ class Agent:
         """Whether nothing more can come from it."""
         return self._gone
 
-    def last_words(self) -> str:
+    def last_words(self) -> Text:
         """Return the end of what it, or its machine, said."""
         return self._transport.last_words()
 
@@ -274,7 +282,7 @@ class Agent:
     def read_samples(self, netns: Sequence[str | None], samplers: Sequence[str] = ALL_SAMPLERS) -> Reading:
         """Read counters once."""
         raw = self.call("sample.read", {"samplers": list(samplers), "netns": list(netns)})
-        reading = decode(Reading, raw, "samples", agent=self.name)
+        reading = decode(Reading, raw, Phrase("agent.samples"), agent=self.name)
         return Reading(reading.observations, raw["observations"], self.name)
 
     def undo(
@@ -307,7 +315,7 @@ class Agent:
         for pending in [self._hello, *lost]:
             pending.settle(None)
         for subject, listener in listeners.items():
-            listener(ENDED, {"id": subject, "reason": "the agent that relayed it is gone"})
+            listener(ENDED, {"id": subject, "reason": Phrase("agent.relaying-agent-gone")})
 
     def _notify(self, message: dict[str, Json]) -> None:
         params = message.get("params")
@@ -332,11 +340,4 @@ def _refuse_other_version(spoken: str) -> None:
     numbers = tuple(int(word) for word in words if word.isdecimal())
     if len(numbers) != len(words) or numbers[:1] != PROTOCOL[:1] or numbers < PROTOCOL:
         major, minor = PROTOCOL
-        raise AgentError(
-            f"greeting the agent: it speaks protocol {spoken:.20}; allowed: {major}.{minor} and later {major}.x; "
-            "run `make setup`, so that the agent and iolab are built from the same sources"
-        )
-
-
-def _who(name: str) -> str:
-    return f"the agent of {name}" if name else "the agent"
+        raise AgentError(Phrase("agent.other-protocol", spoken=spoken[:20], major=major, minor=minor))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from iolab.errors import AgentError
+from iolab.locale import Phrase, Text
 from iolab.untrusted_json import read_untrusted
 
 T = TypeVar("T")
@@ -38,14 +39,14 @@ def read_message(line: str) -> dict[str, Any]:
 class BadAnswer(AgentError):
     """An agent answered in a shape that this side does not know."""
 
-    def __init__(self, agent: str, message: str) -> None:
+    def __init__(self, agent: str, message: Text) -> None:
         super().__init__(message)
         self.agent = agent
         """The machine whose agent it is; empty: that of this computer."""
 
 
 @contextmanager
-def understood(agent: str, what: str) -> Iterator[None]:
+def understood(agent: str, what: Text) -> Iterator[None]:
     """Read what a program on a machine printed; what cannot be understood is a bad answer of that machine.
 
     Raises:
@@ -54,11 +55,11 @@ def understood(agent: str, what: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        where = agent or "this computer"
-        raise BadAnswer(agent, f"reading {what} on {where}: not understood: {error!r:.200}") from error
+        where, seen = agent or Phrase("agent.this-computer"), repr(error)[:200]
+        raise BadAnswer(agent, Phrase("agent.not-understood", what=what, where=where, error=seen)) from error
 
 
-def decode(shape: type[T], value: Any, what: str, *, agent: str = "") -> T:
+def decode(shape: type[T], value: Any, what: Text, *, agent: str = "") -> T:
     """Return `value`, which the agent of that machine answered, as `shape`.
 
     Raises:
@@ -69,16 +70,11 @@ def decode(shape: type[T], value: Any, what: str, *, agent: str = "") -> T:
         return read
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        advice = (
-            "the machine is not to be trusted, or its image has another version of the agent"
-            if agent
-            else "the agent and iolab differ in version? Run `make setup` so that both are built from the same sources"
-        )
-        whose = f"the agent of {agent}'s" if agent else "the agent's"
-        raise BadAnswer(
-            agent, f"reading {whose} {what}: {place or 'value'}: {first['msg']}; {advice}"
-        ) from error
+        place, seen = ".".join(str(part) for part in first["loc"]) or Phrase("agent.value"), first["msg"]
+        wrong = Phrase("agent.bad-answer", what=what, place=place, error=seen)
+        if agent:
+            wrong = Phrase("agent.bad-answer-of-machine", agent=agent, what=what, place=place, error=seen)
+        raise BadAnswer(agent, wrong) from error
 
 
 @cache

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from iolab.agent.client import ENDED, REPLY_SLACK_S, Agent, AgentLost, Refused
 from iolab.agent.messages import Json
 from iolab.errors import AgentError
+from iolab.locale import Phrase, Text
 
 OPEN_TIMEOUT_MS = 10_000
 KEPT_LINES = 200
@@ -55,7 +56,7 @@ class RelayedTransport:
         self._parent, self._relay = parent, relay
         self._watch, self._words = watch, words
         self._lines: queue.Queue[str | None] = queue.Queue()
-        self._reason = ""
+        self._reason: Text = ""
         parent.listen(relay, self._take)
         try:
             params = {"id": relay, "at": at, "timeout_ms": timeout_ms}
@@ -70,14 +71,15 @@ class RelayedTransport:
         return self._parent.transport.notice_s
 
     @property
-    def ended(self) -> str:
+    def ended(self) -> Text:
         """Why nothing more comes; empty: it is open."""
         return self._reason
 
     def send(self, line: str) -> None:
         """Send one line; see Transport."""
         if self._reason:
-            raise AgentError(f"writing to the agent behind relay {self._relay}: {self.last_words()}")
+            words = self.last_words()
+            raise AgentError(Phrase("agent.relay-closed", relay=self._relay, words=words))
         # Not waited for: the request inside has a deadline of its own, and relays keep the order.
         self._parent.begin("relay.send", {"id": self._relay, "message": json.loads(line)})
 
@@ -85,23 +87,25 @@ class RelayedTransport:
         """Wait for the next line; see Transport."""
         return self._lines.get()
 
-    def close(self, deadline_s: float) -> str:
+    def close(self, deadline_s: float) -> Text:
         """Close the relay: the agent behind it undoes everything; see Transport."""
         with contextlib.suppress(Refused, AgentLost):  # it has ended already, or its parent has
             self._parent.call("relay.close", {"id": self._relay}, deadline_s)
-        self.end("closed")
+        self.end(Phrase("agent.closed"))
         return ""
 
-    def end(self, reason: str) -> None:
+    def end(self, reason: Text) -> None:
         """Expect nothing more from the other side; the first reason stays."""
         self._reason = self._reason or reason
         self._parent.ignore(self._relay, self._take)
         self._lines.put(None)
 
-    def last_words(self) -> str:
+    def last_words(self) -> Text:
         """Return why it ended, and the last lines that came; see Transport."""
         said = "\n".join(self.noise) if self._words is None else self._words()
-        return "; ".join(part for part in (self._reason, said) if part)
+        if not (self._reason and said):
+            return self._reason or said
+        return Phrase("errors.several-clauses", clauses=[self._reason, said])
 
     def _take(self, method: str, params: Json) -> None:
         match method, params:
@@ -112,4 +116,6 @@ class RelayedTransport:
                 if self._watch is not None:
                     self._watch(text)
             case _ if method == ENDED:
-                self.end(str(params.get("reason", "")) or "the other side closed it")
+                reason = params.get("reason", "")
+                known = reason if isinstance(reason, Phrase) else str(reason)
+                self.end(known or Phrase("agent.closed-by-other-side"))

@@ -23,7 +23,9 @@ from iolab.agent.ssh_connection import (
     tail,
 )
 from iolab.agent.ssh_files import Tell, provide_agent, provide_files, remove_agents, start_command
+from iolab.agent.transport import with_words
 from iolab.errors import AgentError
+from iolab.locale import Phrase, Text
 
 LEASE_S = 20
 """How long an agent on another host lives without hearing from us; ssh itself gives up after SILENCE_S."""
@@ -104,9 +106,8 @@ class SshTransport:
         try:
             self._write(line.encode() + b"\n")
         except (OSError, ValueError) as error:
-            raise AgentError(
-                f"writing to the agent of {self.destination}: it is gone ({self.last_words()})"
-            ) from error
+            words = self.last_words()
+            raise AgentError(Phrase("agent.host-gone", host=self.destination, words=words)) from error
 
     def receive(self) -> str | None:
         """Wait for the next line; see Transport."""
@@ -116,7 +117,7 @@ class SshTransport:
         read = self._lines.next()
         return None if read is None else read.decode(errors="replace")
 
-    def close(self, deadline_s: float) -> str:
+    def close(self, deadline_s: float) -> Text:
         """Close its input (the dead-man's switch: it undoes everything), wait, end the connection; see Transport."""
         self._closed.set()
         with self._writing, contextlib.suppress(OSError):
@@ -126,29 +127,30 @@ class SshTransport:
             if not self._leave_file and self._connection.is_up(0):
                 remove_agents(self._connection)
         except subprocess.TimeoutExpired:
-            return f"on {self.destination} is still undoing after {deadline_s:.0f} s{self._advice()}"
+            undoing = Phrase("agent.host-still-undoing", host=self.destination, seconds=f"{deadline_s:.0f}")
+            return self._with_advice(undoing)
         finally:
             self._connection.close()
         if status == 0:
             return ""
         if status == SSH_FAILED:
-            return f"on {self.destination} was lost ({self.last_words()})"
-        words = tail(self._log)
-        return f"on {self.destination} ended with status {status}{f' ({words})' if words else ''}{self._advice()}"
+            return Phrase("agent.host-lost", host=self.destination, words=self.last_words())
+        ended = Phrase("agent.host-ended-with-status", host=self.destination, status=status)
+        return self._with_advice(with_words(ended, tail(self._log)))
 
-    def last_words(self) -> str:
+    def last_words(self) -> Text:
         """Return the end of what the agent and ssh wrote, and what to do; see Transport."""
-        endless = "it sent a line of more than 16 MiB;" if self._lines.endless else ""
-        words = " ".join(filter(None, (endless, tail(self._log), self._connection.last_words())))
+        words: Text = " ".join(filter(None, (tail(self._log), self._connection.last_words())))
+        if self._lines.endless:
+            words = Phrase("errors.several-clauses", clauses=[Phrase("agent.endless-line"), words])
         if self._connection.is_up():
-            return f"{words or 'it was killed'}{self._advice()}"
-        return (
-            f"{words or 'the connection ended'}; the connection to {self.destination} is cut, "
-            f"the agent there undoes everything within {LEASE_S} s{self._advice(' if it was killed')}"
-        )
+            return self._with_advice(words or Phrase("agent.killed"))
+        words = words or Phrase("agent.connection-ended")
+        return Phrase("agent.connection-cut", words=words, host=self.destination, lease=LEASE_S)
 
-    def _advice(self, condition: str = "") -> str:
-        return f"; `iolab clean --host {self.destination}` undoes what it left{condition}"
+    def _with_advice(self, problem: Text) -> Phrase:
+        advice = Phrase("agent.clean-host", host=self.destination)
+        return Phrase("errors.with-advice", problem=problem, advice=advice)
 
     def _write(self, data: bytes) -> None:
         with self._writing:
@@ -170,23 +172,27 @@ class SshTransport:
             try:
                 line = self._lines.next(until)
             except TimeoutError:
-                raise self._no_greeting(f"it said nothing within {HELLO_DEADLINE_S:.0f} s", skipped) from None
+                seen = Phrase("agent.no-greeting-within", seconds=f"{HELLO_DEADLINE_S:.0f}")
+                raise self._no_greeting(seen, skipped) from None
             if line is None:
-                raise self._no_greeting("a line did not end" if self._lines.endless else "it ended", skipped)
+                seen = Phrase("agent.line-did-not-end") if self._lines.endless else Phrase("agent.ended")
+                raise self._no_greeting(seen, skipped)
             build = _build_in(line)
             if build is None:
                 skipped += line + b"\n"
             elif build != f"sha256:{digest}":
-                raise self._no_greeting(f"it is {build}, which is not what was copied there", b"")
+                raise self._no_greeting(Phrase("agent.other-build", build=build), b"")
             else:
                 return line.decode(errors="replace")
-        raise self._no_greeting(f"more than {NOISE_BYTES} bytes came before its greeting", skipped)
+        raise self._no_greeting(Phrase("agent.noise-before-greeting", most=NOISE_BYTES), skipped)
 
-    def _no_greeting(self, seen: str, skipped: bytes) -> AgentError:
+    def _no_greeting(self, seen: Phrase, skipped: bytes) -> AgentError:
         if not self._connection.is_up(0):
             return self._connection.failure(seen)
         words = " ".join(filter(None, (tail(self._log), skipped.decode(errors="replace").strip()[-200:])))
-        return AgentError(f"starting the agent on {self.destination}: {seen}{f' ({words})' if words else ''}")
+        return AgentError(
+            Phrase("agent.not-started-on-host", host=self.destination, seen=with_words(seen, words))
+        )
 
 
 def _build_in(line: bytes) -> str | None:

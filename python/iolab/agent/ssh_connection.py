@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from iolab.errors import AgentError
+from iolab.locale import Phrase, Text
 
 SSH_ENV = "IOLAB_SSH"
 """Environment variable with the ssh command, as GIT_SSH_COMMAND: `ssh -F lab.conf`."""
@@ -52,31 +53,6 @@ MASTER = (
 SESSION = ("ControlMaster=no", "ProxyCommand=false")
 """ProxyCommand: a session whose connection is gone must not make one of its own."""
 
-EXPLANATIONS = (
-    (
-        "HOST IDENTIFICATION HAS CHANGED",
-        "its host key is not the one you know; if it was installed again, forget the old one with `ssh-keygen -R NAME`",
-    ),
-    (
-        "Host key verification failed",
-        "its host key is not known here: look at it and accept it once with `{ssh} {destination}`",
-    ),
-    (
-        "Permission denied",
-        "it takes no key of yours, and no password is asked for: mend `{ssh} -o BatchMode=yes {destination} true`",
-    ),
-    ("Could not resolve hostname", "that is no name of a host, and no alias in your ssh configuration"),
-    ("Connection refused", "no ssh server listens there; is it the right port?"),
-    ("No route to host", "there is no way to it from here"),
-    ("Network is unreachable", "there is no way to it from here"),
-    ("imed out", "it does not answer; is it switched on?"),
-    ("not responding", "the connection was cut, or the host stopped"),
-    ("Broken pipe", "the connection was cut, or the host stopped"),
-    ("Connection reset", "the connection was cut, or the host stopped"),
-    ("closed by remote host", "the connection was cut, or the host stopped"),
-)
-"""What ssh says to what it means and what to do."""
-
 
 def ssh_command() -> tuple[str, ...]:
     """Return the ssh command of the environment, or plain ssh.
@@ -88,10 +64,8 @@ def ssh_command() -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text)) or ("ssh",)
     except ValueError as error:
-        raise AgentError(
-            f"reading {SSH_ENV}: saw {text!r} ({error}); allowed: a command as a shell would split it, "
-            "e.g. 'ssh -F lab.conf'"
-        ) from error
+        wrong = Phrase("agent.ssh-command-unreadable", variable=SSH_ENV, seen=repr(text), error=error)
+        raise AgentError(wrong) from error
 
 
 LONGEST_LINE_BYTES = 16 << 20
@@ -181,7 +155,7 @@ class SshConnection:
             self._skip_to(mark.encode(), until)
             answer = self._skip_to(mark.encode(), until)
         except TimeoutError:
-            raise self.failure(f"no answer within {deadline_s:.0f} s") from None
+            raise self.failure(Phrase("agent.no-answer-within", seconds=f"{deadline_s:.0f}")) from None
         return [line.decode(errors="replace") for line in answer if line]
 
     def start(self, command: str, stderr: IO[bytes] | int) -> subprocess.Popen[bytes]:
@@ -200,9 +174,9 @@ class SshConnection:
         except subprocess.TimeoutExpired:
             session.kill()
             session.communicate()
-            raise self.failure(f"no end of a command within {deadline_s:.0f} s") from None
+            raise self.failure(Phrase("agent.no-end-within", seconds=f"{deadline_s:.0f}")) from None
         if session.returncode == SSH_FAILED:
-            raise self.failure("the connection is gone")
+            raise self.failure(Phrase("agent.connection-gone"))
         return session.returncode, errors.decode(errors="replace").strip()[-LAST_WORDS_BYTES:]
 
     def is_up(self, patience_s: float = 1.0) -> bool:
@@ -213,13 +187,12 @@ class SshConnection:
             return True
         return False
 
-    def failure(self, seen: str) -> AgentError:
+    def failure(self, seen: Text) -> AgentError:
         """Return the error that tells what ssh said, what it means, and what to do."""
         if not self.is_up():
             seen = self.last_words() or seen
-        return AgentError(
-            f"reaching {self.destination} by ssh: {explained(seen, self._ssh, self.destination)}"
-        )
+        reason = explained(seen, self._ssh, self.destination)
+        return AgentError(Phrase("agent.host-not-reached", host=self.destination, reason=reason))
 
     def last_words(self) -> str:
         """Return the end of what ssh wrote to its log."""
@@ -246,14 +219,11 @@ class SshConnection:
         size = 0
         while (line := self._lines.next(until)) != mark:
             if line is None:
-                raise self.failure(_said(skipped) or "the connection ended")
+                raise self.failure(_said(skipped) or Phrase("agent.connection-ended"))
             skipped.append(line)
             size += len(line)
             if size > NOISE_BYTES:
-                raise self.failure(
-                    f"its login prints more than {NOISE_BYTES} bytes before it takes commands, ending in "
-                    f"{_said(skipped)!r}; make its profile quiet where there is no terminal"
-                )
+                raise self.failure(Phrase("agent.noisy-login", most=NOISE_BYTES, end=repr(_said(skipped))))
         return skipped
 
     def _popen(
@@ -267,18 +237,33 @@ class SshConnection:
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
             )
         except OSError as error:
-            raise AgentError(
-                f"starting {self._ssh[0]}: {error.strerror}; install the package openssh-client, or set {SSH_ENV}"
-            ) from error
+            failed = Phrase("agent.ssh-not-started", ssh=self._ssh[0], error=error.strerror, variable=SSH_ENV)
+            raise AgentError(failed) from error
 
 
-def explained(words: str, ssh: Sequence[str], destination: str) -> str:
+def explained(words: Text, ssh: Sequence[str], destination: str) -> Text:
     """Return what ssh said with what it means and what to do."""
-    for said, meaning in EXPLANATIONS:
-        if said in words:
-            lines = [line for line in words.splitlines() if said in line]
-            return f"{lines[-1].strip()}: {meaning.format(ssh=shlex.join(ssh), destination=destination)}"
+    for said, meaning in _meanings(shlex.join(ssh), destination).items():
+        lines = [line.strip() for line in str(words).splitlines() if said in line]
+        if lines:
+            return Phrase("errors.failed-with-reason", what=lines[-1], reason=meaning)
     return words
+
+
+def _meanings(ssh: str, destination: str) -> dict[str, Phrase]:
+    """Return what ssh says to what it means and what to do."""
+    cut = ("not responding", "Broken pipe", "Connection reset", "closed by remote host")
+    return {
+        "HOST IDENTIFICATION HAS CHANGED": Phrase("agent.host-key-changed"),
+        "Host key verification failed": Phrase("agent.host-key-unknown", ssh=ssh, host=destination),
+        "Permission denied": Phrase("agent.no-key-accepted", ssh=ssh, host=destination),
+        "Could not resolve hostname": Phrase("agent.no-such-host"),
+        "Connection refused": Phrase("agent.no-ssh-server"),
+        "No route to host": Phrase("agent.no-way-to-host"),
+        "Network is unreachable": Phrase("agent.no-way-to-host"),
+        "imed out": Phrase("agent.host-does-not-answer"),
+        **dict.fromkeys(cut, Phrase("agent.connection-was-cut")),
+    }
 
 
 def tail(log: IO[bytes]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from iolab.agent.ssh_connection import SshConnection
 from iolab.errors import AgentError, UnsupportedError
 from iolab.files import cache_folder
+from iolab.locale import Phrase, Text
 from iolab.units import format_bytes
 
 FOLDER = '"${XDG_CACHE_HOME:-$HOME/.cache}/iolab"'
@@ -65,13 +66,12 @@ COPY = (
     'for old in agent-*; do case "$old" in "$f" | *.part*) ;; *) rm -f "$old" ;; esac; done; exit 0'
 )
 COPY_FAILURES = {
-    71: "its folder cannot be made; make the home folder writable, or set XDG_CACHE_HOME for that user to one that is",
-    72: "it cannot be written; make room there, or set XDG_CACHE_HOME for that user to a folder that has some",
-    73: "what arrived is not what was sent; nothing was kept, try again",
-    74: "it cannot be started there; is that file system mounted noexec? Set XDG_CACHE_HOME for that user to another",
-    75: "it cannot be given its name; make that folder writable",
-    76: "what lies there could be anybody's; correct owner and mode (chmod go-w), or set XDG_CACHE_HOME for that user "
-    "to a folder of its own",
+    71: Phrase("agent.folder-not-made"),
+    72: Phrase("agent.file-not-written"),
+    73: Phrase("agent.file-arrived-damaged"),
+    74: Phrase("agent.file-not-executable"),
+    75: Phrase("agent.file-not-renamed"),
+    76: Phrase("agent.folder-open-to-others"),
 }
 PRESENT = (
     "("
@@ -90,7 +90,7 @@ SLOWEST_BPS = 1_000_000
 MARGIN_BYTES = 16 << 20
 """Kept free: a home folder that is full to the last byte serves nobody."""
 KIB = 1024
-Tell = Callable[[str], None]
+Tell = Callable[[Text], None]
 """Takes one line about what is being done."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """Another one after each start of a host."""
@@ -175,28 +175,28 @@ def remove_agents(connection: SshConnection) -> None:
     """
     left = connection.ask(REMOVE.format(folder=FOLDER))
     if left:
-        raise AgentError(f"removing the agent's files from {connection.destination}: {'; '.join(left)}")
+        raise AgentError(Phrase("agent.files-not-removed", host=connection.destination, files=left))
 
 
 def _suitable(destination: str, binary: Path, system: str, machine: str) -> bytes:
     """Return the content of the agent for a kind of host: the binary, or the one beside it named after the machine."""
     if system != "Linux":
-        raise AgentError(
-            f"preparing {destination}: it runs {system or 'nothing known'}; an agent needs Linux"
-        )
+        system_seen = system or Phrase("agent.unknown-system")
+        raise AgentError(Phrase("agent.host-without-linux", host=destination, system=system_seen))
     other = binary.with_name(f"{binary.name}-{machine}")
     for path in (binary, other):
         try:
             content = path.read_bytes()
         except OSError as error:
             if path is binary:
-                raise AgentError(f"reading the agent {path}: {error.strerror}; run `make setup`") from error
+                unreadable = Phrase("agent.binary-unreadable", path=path, error=error.strerror)
+                raise AgentError(unreadable) from error
             continue
         if _machine_of(content) in (machine, None):
             return content
+    built = _machine_of(binary.read_bytes())
     raise AgentError(
-        f"preparing {destination}: it is {machine}, the agent here is for {_machine_of(binary.read_bytes())}; "
-        f"build the agent for {machine} and put it beside this one as {other}"
+        Phrase("agent.binary-for-other-machine", host=destination, machine=machine, built=built, path=other)
     )
 
 
@@ -220,11 +220,16 @@ def _copy(connection: SshConnection, content: bytes, digest: str) -> None:
     script = COPY.format(folder=FOLDER, digest=digest, size=len(content))
     status, words = connection.run(f"exec sh -c '{script}'", content, COPY_DEADLINE_S)
     if status:
-        meaning = COPY_FAILURES.get(status, f"copying ended with status {status}")
-        said = f"{words.splitlines()[-1]}: " if words else ""
-        raise AgentError(
-            f"copying the agent ({len(content)} bytes) to ~/.cache/iolab on {connection.destination}: {said}{meaning}"
-        )
+        host, reason = connection.destination, _reason(status, words)
+        raise AgentError(Phrase("agent.agent-not-copied", size=len(content), host=host, reason=reason))
+
+
+def _reason(status: int, words: str) -> Phrase:
+    """Return why a file could not be copied: what its host said, and what the status of the script means."""
+    meaning = COPY_FAILURES.get(status) or Phrase("agent.copying-ended-with-status", status=status)
+    if not words:
+        return meaning
+    return Phrase("errors.failed-with-reason", what=words.splitlines()[-1], reason=meaning)
 
 
 def provide_files(connection: SshConnection, files: Sequence[Path], tell: Tell) -> tuple[str, ...]:
@@ -239,13 +244,14 @@ def provide_files(connection: SshConnection, files: Sequence[Path], tell: Tell) 
     lacking = [path for path in files if missing.get(digests[path]) is path]  # of equal ones the first
     needed_bytes = sum(path.stat().st_size for path in lacking)
     if needed_bytes + MARGIN_BYTES > free_bytes and lacking:
+        needed, free = format_bytes(needed_bytes), format_bytes(free_bytes)
+        host = connection.destination
         raise AgentError(
-            f"copying a guest image to {folder} on {connection.destination}: {format_bytes(needed_bytes)} are "
-            f"lacking there, {format_bytes(free_bytes)} are free; make room, or set XDG_CACHE_HOME for that user "
-            "to a folder that has some"
+            Phrase("agent.no-room-for-image", folder=folder, host=host, needed=needed, free=free)
         )
     for path in lacking:
-        tell(f"copying {path.name} ({format_bytes(path.stat().st_size)}) to {connection.destination}")
+        size = format_bytes(path.stat().st_size)
+        tell(Phrase("agent.copying-file", name=path.name, size=size, host=connection.destination))
         _copy_image(connection, path, digests[path])
     return tuple(f"{folder}/image-{digests[path]}" for path in files)
 
@@ -336,9 +342,8 @@ def _copy_image(connection: SshConnection, path: Path, digest: str) -> None:
     deadline_s = CHECK_DEADLINE_S + len(content) * 8 / SLOWEST_BPS
     status, words = connection.run(f"exec sh -c '{script}'", content, deadline_s)
     if status:
-        meaning = COPY_FAILURES.get(status, f"copying ended with status {status}")
-        said = f"{words.splitlines()[-1]}: " if words else ""
+        host, reason = connection.destination, _reason(status, words)
+        size = format_bytes(len(content))
         raise AgentError(
-            f"copying {path.name} of a guest image ({format_bytes(len(content))}) to ~/.cache/iolab on "
-            f"{connection.destination}: {said}{meaning}"
+            Phrase("agent.image-not-copied", name=path.name, size=size, host=host, reason=reason)
         )

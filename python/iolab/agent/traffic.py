@@ -8,6 +8,7 @@ from iolab.agent.client import REPLY_SLACK_S, Agent
 from iolab.agent.decoding import decode
 from iolab.agent.messages import Json, PortOpened, TrafficOpened
 from iolab.frozen import frozen
+from iolab.locale import Phrase
 from iolab.units import NS_PER_S
 
 PIECE_BYTES = 1 << 20
@@ -45,7 +46,7 @@ def run_traffic(agent: Agent, params: Mapping[str, Json]) -> TrafficRan:
     """Run one trial to its drained barrier."""
     patience_s = (params["duration_ns"] + params["drain"]["timeout_ns"]) / NS_PER_S + REPLY_SLACK_S
     raw = agent.call("traffic.run", params, patience_s)
-    ran = decode(TrafficRan, raw, "traffic.run result", agent=agent.name)
+    ran = decode(TrafficRan, raw, Phrase("agent.result-of", method="traffic.run"), agent=agent.name)
     return TrafficRan(
         begin_ns=ran.begin_ns, end_ns=ran.end_ns, senders=ran.senders, receivers=ran.receivers, raw=raw
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from iolab.errors import AgentError
+from iolab.locale import Phrase, Text
 
 AGENT_ENV = "IOLAB_AGENT"
 """Environment variable that names another agent binary."""
@@ -30,11 +31,16 @@ class Transport(Protocol):
     def receive(self) -> str | None:
         """Wait for the next line; None when the agent is gone."""
 
-    def close(self, deadline_s: float) -> str:
+    def close(self, deadline_s: float) -> Text:
         """Close the agent's input, wait for its end, and return how it ended."""
 
-    def last_words(self) -> str:
+    def last_words(self) -> Text:
         """Return the end of what the agent wrote to its log."""
+
+
+def with_words(text: Phrase, words: Text) -> Phrase:
+    """Return a phrase with the last words of what it is about, where there are any."""
+    return Phrase("agent.with-last-words", text=text, words=words) if words else text
 
 
 class LocalTransport:
@@ -56,7 +62,8 @@ class LocalTransport:
                 env={**os.environ, **(environment or {})},
             )
         except OSError as error:
-            raise AgentError(f"starting the agent {binary}: {error.strerror}; run `make setup`") from error
+            failed = Phrase("agent.not-started", binary=binary, error=error.strerror)
+            raise AgentError(failed) from error
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._stdin = self._child.stdin
@@ -73,28 +80,27 @@ class LocalTransport:
             self._stdin.write(line.encode() + b"\n")
             self._stdin.flush()
         except (OSError, ValueError) as error:
-            raise AgentError(
-                f"writing to the agent (process {self.pid}): it is gone; run `iolab clean`"
-            ) from error
+            raise AgentError(Phrase("agent.process-gone", pid=self.pid)) from error
 
     def receive(self) -> str | None:
         """Wait for the next line; see Transport."""
         line = self._stdout.readline()
         return line.decode(errors="replace") if line.endswith(b"\n") else None
 
-    def close(self, deadline_s: float) -> str:
+    def close(self, deadline_s: float) -> Text:
         """Close its input (the dead-man's switch: it undoes everything) and wait; see Transport."""
         with contextlib.suppress(OSError):
             self._stdin.close()
         try:
             status = self._child.wait(deadline_s)
         except subprocess.TimeoutExpired:
-            return f"still undoing after {deadline_s:.0f} s"
+            return Phrase("agent.still-undoing", seconds=f"{deadline_s:.0f}")
         if status == 0:
             return ""
-        words = self.last_words()
-        how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
-        return f"{how} ({words})" if words else how
+        how = Phrase("agent.ended-with-status", status=status)
+        if status < 0:
+            how = Phrase("agent.ended-by-signal", signal=-status)
+        return with_words(how, self.last_words())
 
     def last_words(self) -> str:
         """Return the end of the agent's standard error; see Transport."""
@@ -113,7 +119,5 @@ def find_agent() -> Path:
     beside = Path(sys.executable).with_name("iolab-agent")
     found = named or (str(beside) if beside.exists() else shutil.which("iolab-agent"))
     if found is None:
-        raise AgentError(
-            f"looking for iolab-agent: not beside {sys.executable}, not on PATH; run `make setup`"
-        )
+        raise AgentError(Phrase("agent.binary-not-found", python=sys.executable))
     return Path(found)

@@ -7,6 +7,7 @@ from iolab.agent.client import Agent
 from iolab.agent.decoding import understood
 from iolab.agent.messages import Captured, CapturePart, CaptureStarted, Json, Watched, WatchPart, WatchStarted
 from iolab.frozen import frozen
+from iolab.locale import Phrase
 
 
 @frozen
@@ -41,7 +42,7 @@ def read_windows(agent: Agent, name: str, place: Sequence[int], flow: int | None
     while True:
         params = {"id": name, "point": point, "windows": windows, "flow": flow, "offset_bytes": len(found)}
         part = agent.ask(WatchPart, "watch.read", params)
-        with understood(agent.name, "windows"):
+        with understood(agent.name, Phrase("agent.windows")):
             more = base64.b64decode(part.packed, validate=True)
         found += more
         bits = part.frame_bits
@@ -69,7 +70,7 @@ def read_capture(agent: Agent, name: str) -> bytes:
     found = bytearray()
     while True:
         part = agent.ask(CapturePart, "capture.read", {"id": name, "offset_bytes": len(found)})
-        with understood(agent.name, "a part of a capture"):
+        with understood(agent.name, Phrase("agent.part-of-capture")):
             more = base64.b64decode(part.packed, validate=True)
         found += more
         if not more or len(found) >= part.total_bytes:

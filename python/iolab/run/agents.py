@@ -47,7 +47,7 @@ class Agents:
                 if kernel != HERE:
                     agent.call("agent.ping", {}, ALIVE_DEADLINE_S)
             except AgentLost as error:
-                found[kernel] = agent.last_words() or str(error)
+                found[kernel] = str(agent.last_words() or error)
         return found
 
     def add(self, kernel: str, agent: Agent) -> None:

@@ -174,4 +174,4 @@ def _run(bench: LoadBench, fps: float) -> LoadRecord:
 
 
 def _quantile(histogram: Json, share: float) -> int | None:
-    return quantile(decode(Histogram, histogram, "histogram"), share)
+    return quantile(decode(Histogram, histogram, Phrase("agent.histogram")), share)

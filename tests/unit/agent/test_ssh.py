@@ -114,7 +114,7 @@ def test_the_connection_that_ends_is_told_from_the_agent_that_ends(
     assert transport.receive() is not None
     transport.send("kill")
     assert transport.receive() is None
-    assert transport.last_words() == "it was killed; `iolab clean --host root@pc6` undoes what it left"
+    assert str(transport.last_words()) == "it was killed; `iolab clean --host root@pc6` undoes what it left"
     transport.close(5)
 
 
@@ -282,7 +282,7 @@ def test_folders_of_killed_controllers_are_swept_and_others_stay(
 def test_what_ssh_says_is_explained() -> None:
     """The line that matters is shown with its meaning; what is not known is shown as it is."""
     words = "banner\nssh: Could not resolve hostname pc6: Name or service not known\n"
-    told = explained(words, ("ssh",), "pc6")
+    told = str(explained(words, ("ssh",), "pc6"))
     assert told.startswith("ssh: Could not resolve hostname pc6")
     assert "no alias" in told
     assert "banner" not in told

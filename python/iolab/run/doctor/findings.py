@@ -20,6 +20,7 @@ from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts
 from iolab.lab.hosts.readiness import concerns
 from iolab.lab.kernels import HERE
 from iolab.lab.requirements.need import package_of
+from iolab.locale import Phrase
 from iolab.messages.checks import (
     CardDriver,
     CardFirmware,
@@ -271,7 +272,7 @@ def xen_finding(agent: Agent) -> Finding:
     for shown in (told, running):
         if not shown.succeeded:
             return limited(SUBJECT, ProgramExamined(code="xen-silent", said=shown.complaint))
-    with understood(agent.name, "what Xen has"):
+    with understood(agent.name, Phrase("agent.what-xen-has")):
         return _room(told.stdout, running.stdout)
 
 

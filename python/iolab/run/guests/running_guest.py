@@ -190,7 +190,7 @@ def threads_of(agent: Agent, pid: int, switches: Collection[int] = ()) -> dict[i
     """Return the threads of a hypervisor, and of the kernel's vhost and the switches that work for it, by thread id."""
     found: dict[int, str] = {}
     lines = agent.run(LIST).stdout.splitlines()
-    with understood(agent.name, "the threads of a guest"):
+    with understood(agent.name, Phrase("agent.threads-of-guest")):
         for line in lines:
             process, thread, name = line.split(None, 2)
             if int(process) in (pid, *switches) or name == f"vhost-{pid}":
@@ -203,7 +203,7 @@ def affinities(agent: Agent, vcpus: Mapping[int, int], threads: Mapping[int, str
     order = [vcpus[number] for number in sorted(vcpus)]
     others = [thread for thread in threads if thread not in order]
     shown = agent.run_all([(("taskset", "-c", "-p", str(thread)), None) for thread in [*order, *others]])
-    with understood(agent.name, "where threads may run"):
+    with understood(agent.name, Phrase("agent.cpus-of-threads")):
         lists = [cpu_list(one.stdout.rpartition(":")[2]) if one.succeeded else [] for one in shown]
     return Affinities(lists[: len(order)], [cpus for cpus in lists[len(order) :] if cpus])
 

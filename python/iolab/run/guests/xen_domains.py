@@ -112,7 +112,7 @@ def domain_state(agent: Agent, guest: str) -> str | None:
     lines = [line.split() for line in shown.stdout.splitlines()[1:]] if shown.succeeded else []
     if not lines:
         return None
-    with understood(agent.name, f"the virtual CPUs of {guest}"):
+    with understood(agent.name, Phrase("agent.virtual-cpus-of", guest=guest)):
         # NAME ID VCPU CPU STATE TIME HARD / SOFT, and STATE such as -b- or --p.
         status = "paused" if "p" in lines[0][4] else "running"
         anywhere = any(line[6] == ANYWHERE for line in lines)

@@ -152,7 +152,7 @@ def _below(addresses: Json) -> Mapping[str, list[str]]:
 def _carriers(agent: Agent, own: list[str], others: list[str]) -> list[str]:
     asked = [("ip", "-j", "route", "get", *_target(address)) for address in others]
     shown, *routes = agent.run_all([(argv, None) for argv in (SHOW, *asked)])
-    with understood(agent.name, "addresses and routes"):
+    with understood(agent.name, Phrase("agent.addresses-and-routes")):
         ways = [way for route in routes if route.succeeded for way in json.loads(route.stdout)]
         addresses = json.loads(shown.stdout) if shown.succeeded else []
         return carrying(addresses, ways, own)

@@ -226,7 +226,7 @@ def networks_there(agent: Agent) -> list[dict[str, Json]]:
     if agent.hello.rootless:  # in its own namespaces it sees none, and can take none away
         return []
     shown = agent.run_all([(argv, None) for argv in (ADDRESSES, ROUTES)])
-    with understood(agent.name, "addresses and routes"):
+    with understood(agent.name, Phrase("agent.addresses-and-routes")):
         addresses, routes = (json.loads(one.stdout or "[]") if one.succeeded else [] for one in shown)
         found = dict.fromkeys((*_of_addresses(addresses), *_of_routes(routes)))
     return [{"network": network, "interface": interface} for network, interface in found]

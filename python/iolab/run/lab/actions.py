@@ -81,7 +81,9 @@ class ActionUnderWay:
             record = self._with_original(record, reply)
         if not isinstance(self.action, Run | Tell | PinNapi):
             return self._ended(record, 0, 0)
-        result = decode(CommandResult, reply, "command result", agent=self.resource.kernel)
+        result = decode(
+            CommandResult, reply, Phrase("agent.result-of", method="command"), agent=self.resource.kernel
+        )
         if isinstance(self.action, Run | Tell) and not result.succeeded:
             place = record.netns or self.resource.kernel or Phrase("run.the-host")
             raise LabError(Phrase("run.failed-in-place", what=what, place=place, reason=result.complaint))
@@ -91,7 +93,12 @@ class ActionUnderWay:
         """Return the record with what was there before in its undo, which the agent has journalled and answers."""
         match self.action:
             case Write():
-                written = decode(SettingOriginal, reply, "setting.write result", agent=self.resource.kernel)
+                written = decode(
+                    SettingOriginal,
+                    reply,
+                    Phrase("agent.result-of", method="setting.write"),
+                    agent=self.resource.kernel,
+                )
                 found = Found(original=written.original)
             case SpreadInterrupts() | TuneProcessors():
                 found = Found(paths=tuple(reply), originals=reply)

@@ -22,6 +22,7 @@ from iolab.lab.actions import (
     holds,
 )
 from iolab.lab.readback.values import ENDED
+from iolab.locale import Phrase
 from iolab.messages.failures import Difference, NothingReadBack, ReadBack
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
@@ -103,9 +104,11 @@ def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
         case GuestState() | InterruptState() | ProcessorState():
             return None if reply is None else str(reply)
         case Setting():
-            return decode(SettingValue, reply, "setting.read result", agent=kernel).value
+            return decode(
+                SettingValue, reply, Phrase("agent.result-of", method="setting.read"), agent=kernel
+            ).value
         case DeviceState() | WireState():
             return json.dumps(reply)
         case Command():
-            result = decode(CommandResult, reply, "command result", agent=kernel)
+            result = decode(CommandResult, reply, Phrase("agent.result-of", method="command"), agent=kernel)
             return result.stdout if result.succeeded else None

@@ -252,7 +252,9 @@ def _reading(agent: Agent, pid: int) -> Pending:
 def _allowed(pending: Pending) -> str:
     """Return the CPUs of a thread as the kernel lists them; nothing where it has ended."""
     try:
-        shown = decode(CommandResult, pending.result(TIMEOUT_MS / 1000), "command result")
+        shown = decode(
+            CommandResult, pending.result(TIMEOUT_MS / 1000), Phrase("agent.result-of", method="command")
+        )
     except (Refused, TimeoutError):
         return ""
     return shown.stdout.partition(":")[2].strip()

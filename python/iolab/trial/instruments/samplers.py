@@ -15,6 +15,7 @@ from iolab.agent.messages import CpuTimes, InterfaceCounters, Json, QdiscCounter
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
+from iolab.locale import Phrase
 from iolab.messages.places import computer
 from iolab.messages.warnings import ReadingsDropped
 from iolab.results.metric import Dimensions, unit_of
@@ -97,9 +98,9 @@ class Kept:
 def read_kept(agent: Agent, series: str) -> Kept:
     """End a series of an agent, and return what it kept. Raises AgentError."""
     raw = agent.call("sample.stop", {"series": series})
-    found = decode(tuple[_Observed, ...], raw["readings"], "samples", agent=agent.name)
+    found = decode(tuple[_Observed, ...], raw["readings"], Phrase("agent.samples"), agent=agent.name)
     readings = tuple(Reading(one.observations, None, agent.name) for one in found)
-    return Kept(readings, decode(int, raw["dropped"], "samples", agent=agent.name))
+    return Kept(readings, decode(int, raw["dropped"], Phrase("agent.samples"), agent=agent.name))
 
 
 @dataclass(frozen=True, slots=True)

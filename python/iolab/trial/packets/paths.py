@@ -17,6 +17,7 @@ from iolab.agent.messages import Histogram, Json
 from iolab.errors import TrialFailed
 from iolab.experiment.model.packets import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
+from iolab.locale import Phrase
 from iolab.messages.instrument import (
     LiveFramesFail,
     PathEvenness,
@@ -185,4 +186,4 @@ def decide(usual: Tried, live: Tried, max_burst: int, load_fps: float | None = N
 
 
 def _late(histogram: Json) -> int | None:
-    return quantile(decode(Histogram, histogram, "histogram"), LATE_SHARE)
+    return quantile(decode(Histogram, histogram, Phrase("agent.histogram")), LATE_SHARE)

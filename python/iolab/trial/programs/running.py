@@ -12,6 +12,7 @@ from iolab.experiment.model.machines import Ready
 from iolab.experiment.model.measures import CommandMeasure, Program
 from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Home
+from iolab.locale import Phrase
 from iolab.messages.failures import Failure, ProgramFault
 from iolab.messages.programs import ProgramEndedEarly, ProgramNotReady, ProgramTooLong
 from iolab.results.trial import CommandRecord
@@ -215,7 +216,9 @@ def _first(ready: Ready) -> Json:
 
 def _not_begun(running: Running, error: Refused, within_ms: int) -> Failure:
     """Return why a program was not ready, as the agent says it."""
-    seen = decode(Seen, error.data or {}, "process.start refusal", agent=running.agent.name)
+    seen = decode(
+        Seen, error.data or {}, Phrase("agent.refusal-of", method="process.start"), agent=running.agent.name
+    )
     where = {"program": running.name, "machine": running.program.on}
     said = seen.output.strip()[-SHOWN:]
     if error.is_deadline:
