@@ -13,7 +13,7 @@ from iolab.locale import Phrase, phrases
 
 ROOT = Path(iolab.__file__).parent
 ENGLISH = Path(phrases.__file__).parent / phrases.ENGLISH
-DONE = ("agent", "experiment", "units.py")
+DONE = ("agent", "experiment", "lab", "units.py")
 """Packages and modules whose errors have no words of their own."""
 ERRORS = {"AgentError", "InterruptedRun", "LabError", "StoreError", "TrialFailed", "UnsupportedError"}
 SAID_AT = {

@@ -27,6 +27,7 @@ from iolab.lab.resources import Resource
 from iolab.lab.services import standing_resources
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of, topology_of
 from iolab.lab.volumes.resources import volume_resources
+from iolab.locale import Phrase
 
 NONE_KNOWN: Mapping[str, int] = {}
 NO_ORDER: Mapping[str, Sequence[int]] = {}
@@ -64,8 +65,9 @@ def compose(
     keys = [resource.key for resource in resources]
     if len(set(keys)) < len(keys):
         clash = next(key for key in keys if keys.count(key) > 1)
-        allowed = "every machine, link and interface with a name of its own"
-        raise InputError([Problem("lab", "naming what the lab is made of", f"{clash} twice", allowed)])
+        allowed = Phrase("lab.unique-names")
+        doing, seen = Phrase("lab.naming-parts-of-lab"), Phrase("lab.twice", name=clash)
+        raise InputError([Problem("lab", doing, seen, allowed)])
     return ordered(with_exact_wires(resources, placement))
 
 
@@ -136,8 +138,10 @@ def setting_path(name: str) -> str:
     """
     parts = [part.replace("/", ".") for part in name.split(".")]
     if any(part in ("", ".", "..") for part in parts):
-        allowed = "a name as sysctl shows it, such as net.ipv4.tcp_rmem"
-        raise InputError([Problem("lab.machines", "reading a setting's name", repr(name), allowed)])
+        allowed = Phrase("lab.name-of-sysctl")
+        raise InputError(
+            [Problem("lab.machines", Phrase("lab.reading-name-of-setting"), repr(name), allowed)]
+        )
     return "/proc/sys/" + "/".join(parts)
 
 

@@ -13,6 +13,7 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.frozen import frozen
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, topology_of
+from iolab.locale import Phrase
 from iolab.messages.instrument import (
     FurtherGeneratorAt,
     Part,
@@ -26,6 +27,8 @@ DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
 ONE_SENDER = ("af_packet", "bpf_live")
 """Paths that count what became of frames by the interface, which does not tell several senders apart."""
 MOST_SENDERS = 64
+FINDING_PATH = Phrase("lab.finding-path-of-frames")
+"""What is done when the path of frames is not there, in words."""
 
 
 @frozen
@@ -152,8 +155,9 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
             found.append(_way(lab, topology, dst, src))
     for ends in ([way.source.ref for way in found], [way.target.ref for way in found]):
         if twice := next((ref for ref in ends if ends.count(ref) > 1), None):
-            allowed = "pairs with ports of their own: what arrives at a port is counted for one"
-            raise InputError([Problem("measure", "finding the ways of pairs", f"{twice} twice", allowed)])
+            allowed = Phrase("lab.pairs-with-own-ports")
+            doing, seen = Phrase("lab.finding-paths-of-pairs"), Phrase("lab.twice", name=twice)
+            raise InputError([Problem("measure", doing, seen, allowed)])
     return tuple(found)
 
 
@@ -233,30 +237,32 @@ def check_senders(measure: Packets) -> None:
     Raises:
         InputError: they cannot.
     """
-    senders = measure.senders
+    doing, senders = Phrase("lab.spreading-frames-over-senders"), measure.senders
     if measure.spacing == "gap-frames":
         _check_line(measure)
     if senders == "auto" or senders == 1:
         return
     if measure.path in ONE_SENDER:
-        seen, allowed = f"senders: {senders} with path: {measure.path}", "path: af_xdp, or one sender"
-        raise InputError([Problem("measure", "spreading frames over senders", seen, allowed)])
+        seen = Phrase("lab.senders-with-path", senders=senders, path=measure.path)
+        raise InputError([Problem("measure", doing, seen, Phrase("lab.one-sender-or-af-xdp"))])
     if measure.flows % senders:
-        seen, allowed = f"{measure.flows} flows over {senders} senders", f"`flows` a multiple of {senders}"
-        advice = "a flow is of one sender, which numbers its frames"
-        raise InputError([Problem("measure", "spreading frames over senders", seen, allowed, advice)])
+        seen = Phrase("lab.flows-over-senders", flows=measure.flows, senders=senders)
+        allowed = Phrase("lab.multiple-of-senders", senders=senders)
+        raise InputError([Problem("measure", doing, seen, allowed, Phrase("lab.flow-of-one-sender"))])
 
 
 def _check_line(measure: Packets) -> None:
     """Check that a line of known rate is there to be filled, by one thread that gives it every frame."""
-    doing, key = "spacing by gap-frames", "measure"
+    doing, key = Phrase("lab.spacing-by-gap-frames"), "measure"
     if measure.line_rate is None:
-        allowed = "the rate of the card's line, such as line_rate: 1Gbit"
-        raise InputError([Problem(key, doing, "no line_rate", allowed, "add line_rate")])
+        seen, allowed = Phrase("lab.no-line-rate"), Phrase("lab.rate-of-the-line")
+        raise InputError([Problem(key, doing, seen, allowed, Phrase("lab.add-line-rate"))])
     if measure.senders not in (1, "auto"):
-        raise InputError([Problem(key, doing, f"senders: {measure.senders}", "one sender fills a line")])
+        raise InputError(
+            [Problem(key, doing, f"senders: {measure.senders}", Phrase("lab.one-sender-fills-line"))]
+        )
     if measure.path == "bpf_live":
-        allowed = "path: af_xdp or af_packet, which send whatever frame comes next"
+        allowed = Phrase("lab.path-of-any-frame")
         raise InputError([Problem(key, doing, f"path: {measure.path}", allowed)])
 
 
@@ -320,16 +326,13 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
     source, target = topology.endpoint(src, towards=dst), topology.endpoint(dst, towards=src)
     for point in (source, target):
         if all(point.ref != port.ref for port in topology.ports()):
-            seen = f"{point.ref}, the bridge of a machine that forwards"
-            allowed = "a port of a machine that does not bridge"
-            raise InputError([Problem(point.ref, "finding where frames are sent", seen, allowed)])
+            seen = Phrase("lab.port-is-a-bridge", port=point.ref)
+            allowed = Phrase("lab.port-without-bridge")
+            raise InputError([Problem(point.ref, Phrase("lab.finding-sending-port"), seen, allowed)])
     hops = hops_between(lab, source.ref, {target.ref})
     if hops is None:
-        seen, allowed = (
-            f"no way from {source.ref} to {target.ref}",
-            "links and machines that forward between them",
-        )
-        raise InputError([Problem(src, "finding the way of frames", seen, allowed)])
+        seen = Phrase("lab.no-path", source=source.ref, target=target.ref)
+        raise InputError([Problem(src, FINDING_PATH, seen, Phrase("lab.links-that-forward"))])
     elsewhere = frozenset(there for _, there in hops if kernel_of(lab, there.machine) != source.kernel)
     near = next(
         one.endpoints for one in topology.segments if any(each.ref == source.ref for each in one.endpoints)

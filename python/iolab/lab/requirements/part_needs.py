@@ -9,14 +9,15 @@ from iolab.experiment.model.machines import Machine, Vm
 from iolab.experiment.model.measures import Measure
 from iolab.experiment.model.packets import Packets
 from iolab.lab.guests.vm import image_of
-from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.kernels import HERE, kernel_of, on_kernels
 from iolab.lab.links.shared import check_reach
 from iolab.lab.packets.flow_addresses import flow_sweeps
 from iolab.lab.packets.frames import check_fit
-from iolab.lab.packets.placement import Way, next_hop, ways
+from iolab.lab.packets.placement import FINDING_PATH, Way, next_hop, ways
 from iolab.lab.requirements.need import IMAGE, Need, NeedKind, Wanted, where
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.needs import disk_needs
+from iolab.locale import Phrase
 from iolab.messages.conflicts import (
     DriverRingFixed,
     OneQueue,
@@ -176,9 +177,9 @@ def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
     have = {point.of(version) is not None for way in directions for point in (way.source, way.target)}
     if False in have and (routed or version == 4):
         key = "ip" if measure.tunnel is None else "tunnel_ip"
-        seen = f"{key}: {version} between ports that have no such address"
-        allowed = f"links with ip: {version} or both, or another {key} of the measure"
-        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
+        seen = Phrase("lab.no-such-address", key=key, version=version)
+        allowed = Phrase("lab.links-of-that-version", version=version, key=key)
+        raise InputError([Problem("measure", FINDING_PATH, seen, allowed)])
 
 
 def _check_clock(directions: tuple[Way, ...]) -> None:
@@ -188,16 +189,16 @@ def _check_clock(directions: tuple[Way, ...]) -> None:
         InputError: they are not.
     """
     if len({way.source.kernel for way in directions}) > 1:
-        seen = ", ".join(f"{way.source.ref} on {way.source.kernel or 'this computer'}" for way in directions)
-        allowed = "pairs that all send from one kernel, whose agent begins them together"
-        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
+        seen = on_kernels((way.source.ref, way.source.kernel) for way in directions)
+        allowed = Phrase("lab.pairs-of-one-sending-kernel")
+        raise InputError([Problem("measure", FINDING_PATH, seen, allowed)])
     for way in directions:
         if way.source.kernel == way.target.kernel:
             continue
-        seen = ", ".join(f"{end.ref} on {end.kernel or 'this computer'}" for end in (way.source, way.target))
-        allowed = "both ends on one kernel, whose clock stamps the frames: clocks of two are never compared"
-        advice = "end the way at another port of the first machine, or measure with kind: stream"
-        raise InputError([Problem("measure", "finding the way of frames", seen, allowed, advice)])
+        seen = on_kernels((end.ref, end.kernel) for end in (way.source, way.target))
+        allowed = Phrase("lab.both-ends-on-one-kernel")
+        advice = Phrase("lab.end-path-at-first-machine")
+        raise InputError([Problem("measure", FINDING_PATH, seen, allowed, advice)])
 
 
 VIRTIO_RINGS = {"rx": (256, 512, 1024), "tx": (256,)}
