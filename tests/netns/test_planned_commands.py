@@ -42,5 +42,5 @@ def test_the_labs_of_a_plan_are_made_with_its_commands(name: str) -> None:
             standing.change_to(labs.of(step).resources)
             assert standing.mismatches() == []
         standing.take_down()
-    document = json.loads(json.dumps(describe(plan, experiment, stated)))
+    document = json.loads(json.dumps(describe(Labs(experiment, plan), stated)))
     assert list(differences(planned(document), executed([encode_command(one) for one in log]))) == []

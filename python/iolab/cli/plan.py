@@ -22,17 +22,15 @@ from iolab.cli.options import (
     counted_cells,
 )
 from iolab.errors import UnsupportedError
-from iolab.experiment import Resolver, load, resolver_of
-from iolab.experiment.experiment import Experiment
+from iolab.experiment import load
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.link_topology import is_ours
 from iolab.lab.links.wires import Carrier, carrier_of
 from iolab.lab.requirements.need import package_of
-from iolab.lab.topology import topology_of
 from iolab.locale import Phrase, Text
 from iolab.messages.places import Computer
 from iolab.messages.unmet import PlainHostLack, ProgramAbsent, ProgramLack, SeveralLacks, UnmetRequirement
-from iolab.plan.commands import StepCommands, commands, render
+from iolab.plan.commands import Labs, StepCommands, commands, render
 from iolab.plan.durations import parts_of
 from iolab.plan.plan_json import STEPS_READ, describe, mtu_warnings, not_asked
 from iolab.plan.planning import make_plan
@@ -98,10 +96,11 @@ def plan(
         only=selection(only or (), experiment, quick=quick),
         learned=recall(durations_file()),
     )
+    labs = Labs(experiment, decided)
     if as_json:
         from iolab.report.stated import stated  # with every word of the report
 
-        json.dump(describe(decided, experiment, stated, hosts_of(experiment)), sys.stdout, indent=1)
+        json.dump(describe(labs, stated, hosts_of(experiment)), sys.stdout, indent=1)
         say("")
     else:
         _print_plan(decided, all_commands)
@@ -109,12 +108,12 @@ def plan(
             say(line)
         if decided.unsupported and decided.steps and not skip_unsupported:
             say(Phrase("plan.run-refuses-this"))
-        _print_emulators(experiment, decided)
-        for warning in mtu_warnings(experiment, decided):
+        _print_emulators(labs)
+        for warning in mtu_warnings(labs):
             say(Phrase("plan.warning-with-advice", warning=sentence(warning), advice=advice(warning)))
         for name in not_asked(decided, hosts_of(experiment)):
             say(Phrase("plan.cpus-not-known", host=name))
-        _print_steps(experiment, decided, all_commands)
+        _print_steps(labs, all_commands)
     if not decided.steps:
         count = counted_cells(len(decided.unsupported))
         first = cannot_run(decided.unsupported[0])
@@ -126,24 +125,23 @@ def permitting(facts: Facts, settings: Sequence[str] | None) -> Facts:
     return replace(facts, permitted_settings=tuple(settings or ()))
 
 
-def _print_steps(experiment: Experiment, decided: Plan, all_commands: bool) -> None:
+def _print_steps(labs: Labs, all_commands: bool) -> None:
     """Print the commands of the first steps, or of all."""
-    resolver = resolver_of(experiment)
-    for number, step_commands in enumerate(commands(experiment, decided)):
+    for number, step_commands in enumerate(commands(labs)):
         if number == STEPS_SHOWN and not all_commands:
-            say(Phrase("plan.more-steps", count=len(decided.steps) - number))
+            say(Phrase("plan.more-steps", count=len(labs.plan.steps) - number))
             return
-        for line in [*render(step_commands), *_measuring(resolver, step_commands)]:
+        for line in [*render(step_commands), *_measuring(labs, step_commands)]:
             say(line)
 
 
-def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[Text]:
+def _measuring(labs: Labs, step_commands: StepCommands) -> Sequence[Text]:
     """Return the programs that measure in a step, as a person would type them."""
-    if step_commands.step is None:
+    if (step := step_commands.step) is None:
         return []
-    setup, name = resolver.setup(step_commands.cell), step_commands.step.measure
+    setup, name = labs.setup(step), step.measure
     measure = setup.measures[name]
-    lines = measure_kinds()[measure.kind].commands(measure, topology_of(setup.lab))
+    lines = measure_kinds()[measure.kind].commands(measure, labs.topology(step))
     begins = parts_of(setup, name)
     if len(begins) == 1:
         return lines
@@ -171,12 +169,10 @@ def _print_plan(decided: Plan, all_commands: bool) -> None:
         say(Phrase("plan.more-reasons", count=len(reasons) - shown))
 
 
-def _print_emulators(experiment: Experiment, decided: Plan) -> None:
+def _print_emulators(labs: Labs) -> None:
     """Print what emulates the paths of links, and why."""
-    resolver = resolver_of(experiment)
     told: dict[Phrase, None] = {}
-    for step in decided.steps[:STEPS_READ]:
-        lab = resolver.setup(decided.cell(step)).lab
+    for lab in labs.each(labs.plan.steps[:STEPS_READ]):
         for name, link in lab.links.items():
             if link.wire is not None:
                 told[Phrase("plan.link-emulated-by", link=name, emulator=EMULATORS[link.wire.emulator])] = (

@@ -4,12 +4,12 @@ Their resources are composed of what was decided at planning and of nothing else
 plan` shows these, and a run makes them. What measures is decided in trial/ and is not shown here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import join
 
 from iolab.experiment import resolver_of
-from iolab.experiment.experiment import Experiment, Section, Setup
-from iolab.experiment.model.measures import beside_direction
+from iolab.experiment.experiment import Experiment, Lab, Section, Setup
+from iolab.experiment.model.measures import Measure, beside_direction
 from iolab.experiment.model.packets import Packets
 from iolab.frozen import frozen
 from iolab.lab.actions import Action, Command, PinGuest, StartGuest, TypedCommand
@@ -19,9 +19,9 @@ from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.resources import cpus_of
 from iolab.lab.hosts.readiness import Computer, first_card
 from iolab.lab.kernels import HERE
-from iolab.lab.packets.placement import Placement, placement_of, ways
+from iolab.lab.packets.placement import Placement, placed, ways
 from iolab.lab.resources import Resource, difference, guests, waves
-from iolab.lab.topology import topology_of
+from iolab.lab.topology import Endpoint, Topology, topology_of
 from iolab.plan.types import Plan, Step
 
 MOST_LABS = 50
@@ -36,25 +36,42 @@ class PlannedLab:
 
     placement: Placement | None
     """Where the parts of its measure run; None: it sends no frames of our own."""
+    topology: Topology
+    """What is joined to what."""
     resources: tuple[Resource, ...]
     """Each after what it needs."""
 
 
 class Labs:
-    """The labs of one plan; steps that share a lab share its resources."""
+    """A plan with what its steps mean: their labs and measures. Steps that share a lab share its resources."""
 
     def __init__(self, experiment: Experiment, plan: Plan) -> None:
         self._resolver = resolver_of(experiment)
-        self._plan = plan
+        self.plan = plan
+        """The plan."""
         self._made: dict[tuple[str, str], PlannedLab] = {}
 
     def setup(self, step: Step) -> Setup:
         """Return the lab and the measures of a step, as the experiment has them."""
-        return self._resolver.setup(self._plan.cell(step))
+        return self._resolver.setup(self.plan.cell(step))
+
+    def topology(self, step: Step) -> Topology:
+        """Return what is joined to what in the lab of a step."""
+        return topology_of(self.setup(step).lab)
+
+    def each(self, steps: Iterable[Step]) -> Iterator[Lab]:
+        """Yield the labs of steps, each once."""
+        seen: set[str] = set()
+        for step in steps:
+            cell = self.plan.cell(step)
+            key = self._resolver.lab_key(cell)
+            if key not in seen:
+                seen.add(key)
+                yield self._resolver.setup(cell).lab
 
     def beside_direction(self, step: Step) -> str:
         """Return a digest of what a step is without the direction of its measure."""
-        cell = self._plan.cell(step)
+        cell = self.plan.cell(step)
         return beside_direction(
             self._resolver.lab_key(cell), self._resolver.setup(cell).measures[step.measure]
         )
@@ -65,40 +82,40 @@ class Labs:
         Raises:
             InputError: names or addresses clash, or no way joins the ends of its measure.
         """
-        cell, resolver = self._plan.cell(step), self._resolver
+        cell, resolver = self.plan.cell(step), self._resolver
         sends = isinstance(resolver.model(Section("measure", step.measure), cell), Packets)
         key = (resolver.lab_key(cell), resolver.measure_key(cell, step.measure) if sends else "")
         if key not in self._made:
-            planned = self._planned(resolver.setup(cell), step.measure)
+            setup = resolver.setup(cell)
+            planned = self._planned(setup.lab, setup.measures[step.measure])
             if len(self._made) >= MOST_LABS:
                 self._made.clear()
             self._made[key] = planned
         return self._made[key]
 
-    def _planned(self, setup: Setup, measure: str) -> PlannedLab:
-        known = self._plan.computers
-        placement = placement_of(setup, measure, self._cpus_of_sender(setup, measure))
+    def _planned(self, lab: Lab, measure: Measure) -> PlannedLab:
+        known, topology = self.plan.computers, topology_of(lab)
+        placement = None
+        if isinstance(measure, Packets):
+            directions = ways(lab, topology, measure)
+            placement = placed(lab, measure, directions, self._cpus_of_sender(lab, directions[0].source))
         resources = compose(
-            setup.lab,
+            lab,
             placement=placement,
             cpus=known.get(HERE, UNKNOWN).cpus,
             other_cpus={kernel: one.cpus for kernel, one in known.items() if kernel != HERE},
-            orders={kernel: one.order(first_card(setup.lab, kernel)) for kernel, one in known.items()},
+            orders={kernel: one.order(first_card(lab, kernel)) for kernel, one in known.items()},
         )
-        return PlannedLab(placement, resources)
+        return PlannedLab(placement, topology, resources)
 
-    def _cpus_of_sender(self, setup: Setup, name: str) -> Sequence[int]:
-        """Return the CPUs of the kernel on which a measure's frames are sent, those near the sending card first."""
-        measure = setup.measures[name]
-        if not isinstance(measure, Packets):
-            return ()
-        source = ways(setup.lab, topology_of(setup.lab), measure)[0].source
-        known = self._plan.computers
+    def _cpus_of_sender(self, lab: Lab, source: Endpoint) -> Sequence[int]:
+        """Return the CPUs of the kernel on which frames are sent, those near the sending card first."""
+        known = self.plan.computers
         if (sender := known.get(source.kernel)) and (order := sender.order(source.port)):
             return order
         own = known.get(HERE, UNKNOWN).cpus
         others = {name: one.cpus for name, one in known.items()}
-        return range(cpus_of(setup.lab, source.kernel, own, others) or own)
+        return range(cpus_of(lab, source.kernel, own, others) or own)
 
 
 @frozen
@@ -133,13 +150,12 @@ class StepCommands:
     """What is made or changed then, in order."""
 
 
-def commands(experiment: Experiment, plan: Plan) -> Iterator[StepCommands]:
+def commands(labs: Labs) -> Iterator[StepCommands]:
     """Yield, for each step in order, the way from the lab before to the lab of the step; then the teardown."""
-    labs = Labs(experiment, plan)
     standing: tuple[Resource, ...] = ()
-    for step in plan.steps:
+    for step in labs.plan.steps:
         wanted = labs.of(step).resources
-        yield _transition(step, plan.cell(step), standing, wanted)
+        yield _transition(step, labs.plan.cell(step), standing, wanted)
         standing = wanted
     yield _transition(None, {}, standing, ())
 

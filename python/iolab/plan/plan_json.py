@@ -3,13 +3,11 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 
-from iolab.experiment import resolver_of
-from iolab.experiment.experiment import Experiment
 from iolab.lab.links.overlays import unequal_mtus
 from iolab.lab.topology import topology_of
 from iolab.messages.mtus import SegmentMtusDiffer
 from iolab.messages.statement import Statement
-from iolab.plan.commands import PlannedCommand, StepCommands, commands
+from iolab.plan.commands import Labs, PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
 
 STEPS_READ = 1000
@@ -21,16 +19,12 @@ Document = dict[str, object]
 """Plain JSON data, on its way out."""
 
 
-def describe(
-    plan: Plan,
-    experiment: Experiment,
-    stated: Callable[[Statement], object],
-    hosts: Collection[str] = (),
-) -> Document:
+def describe(labs: Labs, stated: Callable[[Statement], object], hosts: Collection[str] = ()) -> Document:
     """Return everything that was decided, with every command of every step.
 
     `stated` puts what is lacking, and warnings, as data; `hosts` are the machines that are other hosts.
     """
+    plan = labs.plan
     return {
         "schema": DESCRIPTION_SCHEMA,
         "title": plan.title,
@@ -60,17 +54,15 @@ def describe(
         "estimate_s": round(plan.estimate_ns / 1e9, 3),
         "estimate_factor": plan.estimate_factor,
         "hosts_not_asked": not_asked(plan, hosts),
-        "warnings": [stated(one) for one in mtu_warnings(experiment, plan)],
-        "commands": [_transition(one) for one in commands(experiment, plan)],
+        "warnings": [stated(one) for one in mtu_warnings(labs)],
+        "commands": [_transition(one) for one in commands(labs)],
     }
 
 
-def mtu_warnings(experiment: Experiment, plan: Plan) -> tuple[SegmentMtusDiffer, ...]:
+def mtu_warnings(labs: Labs) -> tuple[SegmentMtusDiffer, ...]:
     """Return the segments of the first labs of a plan whose links have different MTUs, each once."""
-    resolver = resolver_of(experiment)
     found: dict[SegmentMtusDiffer, None] = {}
-    for step in plan.steps[:STEPS_READ]:
-        lab = resolver.setup(plan.cell(step)).lab
+    for lab in labs.each(labs.plan.steps[:STEPS_READ]):
         segments = (segment.links for segment in topology_of(lab).segments)
         found |= dict.fromkeys(unequal_mtus(lab, segments))
     return tuple(found)

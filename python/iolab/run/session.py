@@ -18,7 +18,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, sending_end
 from iolab.lab.resources import Resource
-from iolab.lab.topology import Topology, topology_of
+from iolab.lab.topology import Topology
 from iolab.locale import Phrase, Text
 from iolab.messages.failures import (
     Difference,
@@ -30,7 +30,7 @@ from iolab.messages.failures import (
     SeveralFailures,
 )
 from iolab.messages.warnings import TrialWarning
-from iolab.plan.commands import Labs
+from iolab.plan.commands import Labs, PlannedLab
 from iolab.plan.durations import Took, duration_ns, kind_of, parts_of
 from iolab.plan.types import Plan, Step
 from iolab.results.packets import Choice
@@ -171,9 +171,7 @@ class Session:
             self.took.append(took)
         for step in turn:
             measure = setup.measures[step.measure]
-            result = outcome.result(
-                step.measure, begin_ns, end_ns, partial(self._warnings, setup, step.measure)
-            )
+            result = outcome.result(step.measure, begin_ns, end_ns, partial(self._warnings, step))
             yield (
                 TrialRecord(
                     key=step.key, measure=step.measure, kind=measure.kind, direction=direction_of(measure),
@@ -204,7 +202,7 @@ class Session:
                     reason=LabDiffered(code="lab-differed-before", found=tuple(wrong)),
                 )
             else:
-                measured = self._measure(setup, turn, planned.placement)
+                measured = self._measure(setup, turn, planned)
                 outcome = replace(outcome, measured=measured)
                 wrong = self._lab.mismatches()
                 self._stood = None if wrong else (planned.resources, self._clock.now_ns())
@@ -254,11 +252,14 @@ class Session:
         self._unmade.made()
 
     def _warnings(
-        self, setup: Setup, measure: str, guests: Mapping[str, GuestUse], placement: Placement | None
+        self, step: Step, guests: Mapping[str, GuestUse], placement: Placement | None
     ) -> tuple[TrialWarning, ...]:
         """Return what must be known of guests and of hosts to read any figure of a trial."""
+        setup = self._labs.setup(step)
         unready = host_warnings(setup.lab, self._host.facts, placement)
-        part = taking_part(setup.lab, topology_of(setup.lab), setup.measures[measure]) if guests else None
+        part = None
+        if guests:
+            part = taking_part(setup.lab, self._labs.topology(step), setup.measures[step.measure])
         return (*guest_warnings(guests, self._host.emulated, part), *unready)
 
     def _losses(self, told: str | None = None) -> tuple[Failure, ...]:
@@ -302,17 +303,17 @@ class Session:
         return [difference for _, difference in wrong]
 
     def _measure(
-        self, setup: Setup, turn: Sequence[Step], placement: Placement | None
+        self, setup: Setup, turn: Sequence[Step], planned: PlannedLab
     ) -> Mapping[str, Measured | Failure]:
         """Measure what is taken at once; raises where it is one measure and that fails."""
-        topology, names = topology_of(setup.lab), [step.measure for step in turn]
+        topology, names = planned.topology, [step.measure for step in turn]
         kernel = self._kernel_of(setup, names[0], topology)
         site = Site(
             agent=self._agents.of(kernel),
             lab=setup.lab,
             topology=topology,
-            placement=placement,
-            threads=self._threads(topology, placement),
+            placement=planned.placement,
+            threads=self._threads(topology, planned.placement),
             calibration=self._host.calibrations.get(kernel),
             agents={kernel: self._agents.of(kernel) for kernel in self._agents},
             guests=self._guest_places(setup.lab),

@@ -17,7 +17,7 @@ from iolab.lab.topology import make_topology
 from iolab.messages.places import ForMachine, KeyOf
 from iolab.messages.statement import CODE
 from iolab.messages.unmet import UnmetRequirement
-from iolab.plan.commands import StepCommands, commands, render, typed
+from iolab.plan.commands import Labs, StepCommands, commands, render, typed
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.registry.registry import measure_kinds
@@ -28,7 +28,7 @@ REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "plan-json.md"
 
 def every(experiment: Experiment, facts: Facts) -> list[StepCommands]:
     """Return all transitions of one block."""
-    return list(commands(experiment, make_plan(experiment, facts, blocks=1)))
+    return list(commands(Labs(experiment, make_plan(experiment, facts, blocks=1))))
 
 
 def test_each_step_has_its_transition_and_the_end_takes_all_back(
@@ -87,7 +87,9 @@ def test_the_teardown_is_headed_and_has_no_undo_of_its_own(experiment: Experimen
 
 def test_the_json_form_has_exactly_the_documented_fields(experiment: Experiment, facts: Facts) -> None:
     """The reference page names every field, and the document has no other."""
-    document = json.loads(json.dumps(describe(make_plan(experiment, facts, blocks=1), experiment, stated)))
+    document = json.loads(
+        json.dumps(describe(Labs(experiment, make_plan(experiment, facts, blocks=1)), stated))
+    )
     page = REFERENCE.read_text()
     example = json.loads(page.split("```json\n")[1].split("```")[0])
     assert set(document) == set(example)
@@ -158,7 +160,7 @@ def of(machine: str) -> KeyOf:
 def test_each_program_is_planned_on_its_cpus_and_the_lab_stays(facts: Facts) -> None:
     """The sender is kept to CPU 0 in one of two cells; nothing of the lab is made again for that."""
     experiment = parse(STREAM, "pin.yaml")
-    first, second, _ = commands(experiment, make_plan(experiment, facts))
+    first, second, _ = commands(Labs(experiment, make_plan(experiment, facts)))
     assert (second.done, second.undone) == ((), ())
     sending = []
     for step in (first, second):

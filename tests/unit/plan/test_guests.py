@@ -159,7 +159,7 @@ def test_the_estimate_counts_the_starts(small: Experiment, able: Facts) -> None:
 def test_a_guest_is_shown_as_the_command_that_starts_it(small: Experiment, able: Facts) -> None:
     """Words in capitals stand for what is found; lines in the guest begin with its prompt."""
     plan = make_plan(small, able, blocks=1)
-    shown = list(commands(small, plan))
+    shown = list(commands(Labs(small, plan)))
     lines = render(shown[0])
     (start,) = [line for line in lines if line.startswith("qemu-system-x86_64 -name dut,")]
     assert "-accel ACCEL" in start
@@ -177,7 +177,7 @@ def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> 
     needed = ("qemu-system-x86_64", "qemu 8", "iperf3", "ip", "tc", "ethtool", "taskset", "ps")
     able = replace(able, programs=dict.fromkeys(needed, "10.0"))
     experiment = parse(TEXT.replace("[e1000, virtio-net]", "[vhost-user]"), "small.yaml")
-    shown = list(commands(experiment, make_plan(experiment, able, blocks=1)))
+    shown = list(commands(Labs(experiment, make_plan(experiment, able, blocks=1))))
     lines = render(shown[0])
     (first, _) = [number for number, line in enumerate(lines) if "dpdk-testpmd" in line]
     assert lines[first].startswith("ip netns exec iolab-t env RUNTIME_DIRECTORY=FOLDER dpdk-testpmd ")
@@ -193,7 +193,7 @@ def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> 
 def test_a_domain_is_shown_with_its_files_and_pinned_with_xl(able: Facts) -> None:
     """As the run does it: services, folder, configuration and scripts, then `xl create`; its CPUs are those of Xen."""
     experiment = load(STUDIES / "xen-vlan.yaml")
-    first = next(iter(commands(experiment, make_plan(experiment, able, blocks=1))))
+    first = next(iter(commands(Labs(experiment, make_plan(experiment, able, blocks=1)))))
     typed = [one.argv for one in first.done if one.machine == "pc6dom1" and one.kernel == "pc6"]
     made = [argv[0] for argv in typed if argv[0] in ("modprobe", "flock", "mkdir", "mount", "sh", "xl")]
     assert made[:8] == ["modprobe", "flock", "mkdir", "mount", "sh", "sh", "sh", "xl"]

@@ -37,9 +37,11 @@ def test_the_lines_and_the_json_of_a_plan_put_threads_on_the_same_cpus(facts: Fa
     pins = [a.cpu for one in Labs(experiment, plan).of(plan.steps[0]).resources for a in one.actions
             if isinstance(a, PinNapi)]  # fmt: skip
     assert pins == [1, 2]
-    shown = [one.argv[3] for one in next(iter(commands(experiment, plan))).done if one.argv[0] == "taskset"]
+    shown = [
+        one.argv[3] for one in next(iter(commands(Labs(experiment, plan)))).done if one.argv[0] == "taskset"
+    ]
     assert shown == ["1", "2"]
-    document = str(describe(plan, experiment, stated))
+    document = str(describe(Labs(experiment, plan), stated))
     assert all(f"['taskset', '-c', '-p', '{cpu}'" in document for cpu in shown)
 
 

@@ -8,7 +8,7 @@ import pytest
 from iolab.experiment import parse
 from iolab.experiment.experiment import Selector
 from iolab.lab.hosts.facts import Facts, ImageFact
-from iolab.plan.commands import commands
+from iolab.plan.commands import Labs, commands
 from iolab.plan.planning import make_plan
 
 LABS = Path(__file__).parents[3] / "labs"
@@ -26,7 +26,7 @@ def typed(name: str, facts: Facts, only: Selector) -> list[str]:
     """Return what is done for the first step of a lab, each command with its kernel's prompt."""
     experiment = parse((LABS / f"{name}.yaml").read_text(), name)
     plan = make_plan(experiment, facts, blocks=1, only=(only,))
-    first = next(iter(commands(experiment, plan)))
+    first = next(iter(commands(Labs(experiment, plan))))
     return [f"{one.kernel}# {' '.join(one.argv)}" for one in first.done]
 
 

@@ -118,7 +118,7 @@ def test_labs_with_guests_are_made_with_the_commands_of_the_plan(
         cpus.update(cpus_of_guests(wanted))
         standing.change_to(wanted)
     standing.take_down()
-    document = json.loads(json.dumps(describe(plan, experiment, stated)))
+    document = json.loads(json.dumps(describe(Labs(experiment, plan), stated)))
     assert list(differences(planned(document), executed([encode_command(one) for one in log]))) == []
 
 

@@ -271,18 +271,19 @@ def sending_end(lab: Lab, topology: Topology, measure: Measure) -> Endpoint | No
     return ways(lab, topology, measure)[0].source if isinstance(measure, Packets) else None
 
 
-def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement | None:
-    """Return where the parts of a measure run on a host with these CPUs, the best ones first.
+def placed(lab: Lab, measure: Packets, directions: tuple[Way, ...], cpus: Sequence[int]) -> Placement:
+    """Return where the parts of a measure with these ways run on a host with these CPUs, the best ones first."""
+    senders = senders_of(measure, len(directions), len(cpus))
+    found = place(directions, cpus, realtime=measure.scheduling == "realtime", senders=senders)
+    return replace(found, past_stack=past_stack(measure, lab, directions))
 
-    None where it sends no frames of our own.
-    """
+
+def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement | None:
+    """Return the same for a measure of a setup by its name; None where it sends no frames of our own."""
     wanted = setup.measures[measure]
     if not isinstance(wanted, Packets):
         return None
-    directions = ways(setup.lab, topology_of(setup.lab), wanted)
-    senders = senders_of(wanted, len(directions), len(cpus))
-    placed = place(directions, cpus, realtime=wanted.scheduling == "realtime", senders=senders)
-    return replace(placed, past_stack=past_stack(wanted, setup.lab, directions))
+    return placed(setup.lab, wanted, ways(setup.lab, topology_of(setup.lab), wanted), cpus)
 
 
 def past_stack(measure: Packets, lab: Lab, directions: Sequence[Way]) -> PastStack:

@@ -20,7 +20,6 @@ from iolab.agent.ssh import SshTransport
 from iolab.agent.ssh_files import Tell
 from iolab.agent.transport import find_agent
 from iolab.errors import UnsupportedError
-from iolab.experiment import resolver_of
 from iolab.experiment.experiment import Experiment, Lab
 from iolab.experiment.model.machines import Vm
 from iolab.files import cache_folder, write_whole
@@ -31,6 +30,7 @@ from iolab.lab.guests.qemu import PARENTS_DISKS, Boot
 from iolab.lab.guests.vm import image_of
 from iolab.lab.kernels import HERE, parent_kernel
 from iolab.locale import Phrase, Text
+from iolab.plan.commands import Labs
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import together
@@ -217,7 +217,7 @@ def provide_images(agents: Agents, experiment: Experiment, plan: Plan, tell: Tel
     """
     if all(kernel == HERE for kernel in agents):
         return
-    wanted = images_on_hosts(experiment, plan)
+    wanted = images_on_hosts(Labs(experiment, plan))
 
     def provide(host: str) -> None:
         transport = agents.of(host).transport
@@ -230,18 +230,12 @@ def provide_images(agents: Agents, experiment: Experiment, plan: Plan, tell: Tel
             raise done
 
 
-def images_on_hosts(experiment: Experiment, plan: Plan) -> dict[str, set[str]]:
+def images_on_hosts(labs: Labs) -> dict[str, set[str]]:
     """Return, for each machine that is another host, the flavours of image that guests on it need."""
-    resolver = resolver_of(experiment)
     found: dict[str, set[str]] = {}
-    seen: set[str] = set()
-    for step in plan.steps:
-        cell = plan.cell(step)
-        key = resolver.lab_key(cell)
-        if key not in seen:
-            seen.add(key)
-            for host, flavour in _images_in(resolver.setup(cell).lab):
-                found.setdefault(host, set()).add(flavour)
+    for lab in labs.each(labs.plan.steps):
+        for host, flavour in _images_in(lab):
+            found.setdefault(host, set()).add(flavour)
     return found
 
 
