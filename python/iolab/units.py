@@ -100,9 +100,7 @@ def parse_nanoseconds(value: object, meant: tuple[str, ...] = ("s",)) -> int:
         )
         likely = (guess,) if guess else () if unit else meant
         advice = (
-            Phrase("units.did-you-mean-any", words=" or ".join(_plain(number) + one for one in likely))
-            if likely
-            else ""
+            Phrase("units.did-you-mean-any", words=[_plain(number) + one for one in likely]) if likely else ""
         )
         raise UnitError(value, NANOSECONDS_ALLOWED, advice)
     return _whole(value, _EXACT.multiply(number, _NANOSECONDS[unit]), NANOSECONDS_ALLOWED)
@@ -115,7 +113,7 @@ def parse_ratio(value: object) -> float:
         spellings = [f"{_plain(number)}%"]
         if number <= 1:
             spellings.append(f"{_plain(_percent(number))}%")
-        advice = Phrase("units.did-you-mean-any", words=" or ".join(spellings)) if number <= 100 else ""
+        advice = Phrase("units.did-you-mean-any", words=spellings) if number <= 100 else ""
         raise UnitError(value, RATIO_ALLOWED, advice)
     return float(number / 100 if unit else number)
 

@@ -102,13 +102,12 @@ def _between(line: OneLine) -> tuple[Node, Node]:
 
 def _cable(line: OneLine, both: bool) -> tuple[Node, Node]:
     """Return two hosts and the cable between them."""
+    ends = Phrase("errors.listed-with-and", items=line.ends)
     if not both:
-        raise _wrong("ends", " and ".join(line.ends), Phrase("check.two-names-or-interfaces"))
+        raise _wrong("ends", ends, Phrase("check.two-names-or-interfaces"))
     if short_forms()[line.word][1].device:
         advice = Phrase("check.write-a-file-for-hosts")
-        raise _wrong(
-            "ends", " and ".join(line.ends), Phrase("check.two-ends-for-word", word=line.word), advice
-        )
+        raise _wrong("ends", ends, Phrase("check.two-ends-for-word", word=line.word), advice)
     machines: Node = {}
     for name, end in zip(("one", "other"), line.ends, strict=True):
         address, _, interface = end.rpartition(":")
@@ -163,7 +162,7 @@ def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
     raise _wrong(
         f"--{key}",
         key,
-        Phrase("check.settings-of-measure-and-lab", known=", ".join(known), others=", ".join(others)),
+        Phrase("check.settings-of-measure-and-lab", known=known, others=others),
     )
 
 

@@ -50,5 +50,6 @@ def on_kernels(ends: Iterable[tuple[str, str]]) -> Phrase:
     """Return ends, each with the kernel that it is on, as text for people."""
     here = Phrase("lab.this-computer")
     return Phrase(
-        "lab.listed", items=[Phrase("lab.on-kernel", end=end, kernel=kernel or here) for end, kernel in ends]
+        "errors.listed",
+        items=[Phrase("lab.on-kernel", end=end, kernel=kernel or here) for end, kernel in ends],
     )

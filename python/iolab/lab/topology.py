@@ -175,7 +175,7 @@ class Topology:
             return None
         wanted = PortRef(ref)
         own = [port.ref for port in self.ports() if port.machine == wanted.machine]
-        several = Phrase("lab.listed", items=own or self.machines)
+        several = Phrase("errors.listed", items=own or self.machines)
         allowed = several if wanted.port or not own else Phrase("lab.port-of-a-link")
         return Problem(ref, Phrase("lab.finding-end-of-measurement"), ref, allowed)
 

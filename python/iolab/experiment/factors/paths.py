@@ -15,7 +15,7 @@ from iolab.experiment.reading.old_keys import with_new_words
 from iolab.experiment.reading.problems import Problems
 from iolab.experiment.reading.sections import model_of, tables
 from iolab.frozen import frozen
-from iolab.locale import Phrase
+from iolab.locale import Phrase, Text
 
 Content = TypeVar("Content", Table, Items)
 
@@ -30,7 +30,7 @@ class Misled(NamedTuple):
     """The word that does not fit."""
     known: tuple[str, ...]
     """What could stand in its place."""
-    said: str
+    said: Text
     """What a path, or its next word, must be."""
 
 
@@ -84,14 +84,18 @@ class Places:
         each = tuple(one for one in numbered if one.removeprefix(stem).isdecimal())
         if not name or (group == "measure" and not rest):
             return Misled(
-                path, known, f"{words[0]}.KEY" if group == "measure" else f"{group}.NAME or {group}.NAME.KEY"
+                path,
+                known,
+                f"{words[0]}.KEY" if group == "measure" else Phrase("check.name-or-key-of", group=group),
             )
         if name != "*" and name not in known and not each:
             heads = (*GROUPS, *known) if group == "measure" else known
             return Misled(
                 name,
                 (*heads, "*"),
-                "machines, links, volumes or a measure" if group == "measure" else f"one of the {group}",
+                Phrase("check.group-or-measure")
+                if group == "measure"
+                else Phrase("check.one-of-group", group=group),
             )
         sections = [Section(group, one) for one in each or (known if name == "*" else (name,))]
         found: list[Target] = []
@@ -105,9 +109,9 @@ class Places:
         if found:
             return tuple(found)
         if not lost:
-            return Misled(path, (), f"{group} that exist")
+            return Misled(path, (), Phrase("check.existing-of-group", group=group))
         furthest = max(lost, key=lambda place: place.depth)
-        return Misled(furthest.word, furthest.known, "a key at this place")
+        return Misled(furthest.word, furthest.known, Phrase("check.key-of-this-place"))
 
     @staticmethod
     def _split(words: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:

@@ -128,7 +128,7 @@ def _items(value: object, allowed: Text) -> Sequence[object]:
     else:
         raise UnitError(value, allowed)
     if not 0 < len(found) <= MOST_ITEMS:
-        raise UnitError(f"{len(found)} items", allowed)
+        raise UnitError(Phrase("check.number-of-items", count=len(found)), allowed)
     return found
 
 

@@ -174,7 +174,7 @@ class Impairments(BaseModel):
         ):
             given = [key for key in keys if getattr(self, key)]
             if len(given) > 1:
-                yield given[1], " and ".join(given), allowed
+                yield given[1], Phrase("errors.listed-with-and", items=given), allowed
         if self.codel and self.queue_time:
             yield (
                 "codel",

@@ -166,7 +166,7 @@ class Wire(Impairments):
                     yield (
                         (key,),
                         Phrase("check.key-with-netem", key=key),
-                        Phrase("check.key-of-emulator-iolab", netem_keys=", ".join(NETEM_KEYS)),
+                        Phrase("check.key-of-emulator-iolab", netem_keys=[*NETEM_KEYS]),
                     )
             if way.in_frames:
                 yield (

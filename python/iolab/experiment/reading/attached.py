@@ -214,7 +214,7 @@ def _check_names(base: World, written: Written, problems: Problems) -> None:
     for (group, name), (data, line) in base.items():
         left = next((text for text in (name, *_texts(data)) if EACH in text), None)
         if left is not None:
-            known = ", ".join(f"{each}{EACH}" for each in written.counts)
+            known = [f"{each}{EACH}" for each in written.counts]
             allowed = Phrase("check.list-or-each", known=known, each=EACH)
             problems.add(line, Phrase("check.reading-part", place=group, part=name), left, allowed)
 

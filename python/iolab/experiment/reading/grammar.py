@@ -235,10 +235,10 @@ def _in_words(member: Any, metadata: tuple[Any, ...]) -> Text:
     if member in _PLAIN:
         return _bounded(_PLAIN[member], metadata)
     if isinstance(member, type) and issubclass(member, BaseModel):
-        return Phrase("check.mapping-with-the-keys", keys=", ".join(keys(member)))
+        return Phrase("check.mapping-with-the-keys", keys=[*keys(member)])
     match get_origin(member):
         case origin if origin is Literal:
-            return ", ".join(map(str, get_args(member)))
+            return Phrase("errors.listed", items=get_args(member))
         case origin if origin is tuple:
             least = next((mark.min_length for mark in metadata if isinstance(mark, MinLen)), 0)
             item = allowed(get_args(member)[0])

@@ -10,7 +10,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.tokens import ScalarToken
 
 from iolab.errors import InputError, Problem
-from iolab.locale import Phrase, Text
+from iolab.locale import ENGLISH, Phrase, Text
 
 SHOWN = 100
 """Problems told at once; a file with more has one cause that repeats."""
@@ -27,7 +27,8 @@ class Problems:
     def add(self, line: int, doing: Text, seen: object, allowed: Text, advice: Text = "") -> None:
         """Note one problem; `doing` names the place in the document. What has no line is said of the first."""
         where = f"{self.source}:{line or 1}"
-        self._found.setdefault(Problem(where, doing, show(seen), allowed, advice), line)
+        shown = Line(seen.code, **seen.parameters) if isinstance(seen, Phrase) else show(seen)
+        self._found.setdefault(Problem(where, doing, shown, allowed, advice), line)
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -54,6 +55,16 @@ class Problems:
         """Raise `InputError` when something was found."""
         if self:
             raise self.error()
+
+
+class Line(Phrase):
+    """A phrase that is cut off as a value is: never longer than a line."""
+
+    __slots__ = ()
+
+    def say(self, language: str = ENGLISH) -> str:
+        """Return it in a language."""
+        return show(super().say(language))
 
 
 def show(value: object) -> str:
@@ -105,7 +116,7 @@ def did_you_mean(word: object, known: Iterable[str]) -> Text:
 def listed(words: Iterable[str], most: int = 40) -> Text:
     """Return words as a comma-separated list for `allowed`."""
     words = list(words)
-    text = ", ".join(words[:most]) if words else Phrase("check.none-written")
+    text = Phrase("errors.listed", items=words[:most]) if words else Phrase("check.none-written")
     return Phrase("check.list-cut-off", shown=text, count=len(words)) if len(words) > most else text
 
 
@@ -132,7 +143,7 @@ def name_problem(name: str, *, short: bool) -> Text:
         if short:
             return Phrase("check.interface-name-of-at-most", most=15)
         return Phrase("check.name-of-at-most", most=40)
-    return Phrase("check.name-other-than", names=", ".join(sorted(RESERVED))) if name in RESERVED else ""
+    return Phrase("check.name-other-than", names=sorted(RESERVED)) if name in RESERVED else ""
 
 
 def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:

@@ -207,7 +207,7 @@ def _check_discipline(view: View, section: Section, link: Link, shape: Shape) ->
             Phrase("check.add-rate"),
         )
     if shape.rate is not None and not row.takes_rate:
-        takers = " or ".join(name for name, each in QDISCS.items() if each.takes_rate)
+        takers = [name for name, each in QDISCS.items() if each.takes_rate]
         view.say(
             section,
             ("shape", "rate"),
@@ -219,7 +219,7 @@ def _check_discipline(view: View, section: Section, link: Link, shape: Shape) ->
         view.say(section, ("shape", "burst"), Phrase("check.burst-on-link-with-wire"), allowed)
     for key in QDISC_KEYS:
         if getattr(shape, key) and key not in row.keys:
-            takers = " or ".join(name for name, each in QDISCS.items() if key in each.keys)
+            takers = [name for name, each in QDISCS.items() if key in each.keys]
             view.say(
                 section,
                 ("shape", key),
@@ -257,7 +257,7 @@ def _check_class(view: View, section: Section, shape: Shape, name: str, one: Sha
     place: Place = ("shape", "classes", name)
     for key in CLASS_KEYS:
         if getattr(one, key) is not None and key not in QDISCS[shape.qdisc].class_keys:
-            takers = " or ".join(kind for kind, row in QDISCS.items() if key in row.class_keys)
+            takers = [kind for kind, row in QDISCS.items() if key in row.class_keys]
             if "classes" in QDISCS[shape.qdisc].keys:
                 view.say(
                     section,
@@ -271,7 +271,7 @@ def _check_class(view: View, section: Section, shape: Shape, name: str, one: Sha
             view.say(
                 section,
                 (*place, key),
-                Phrase("check.class-has-classes-below", name=name, below=", ".join(shape.below(name))),
+                Phrase("check.class-has-classes-below", name=name, below=[*shape.below(name)]),
                 allowed,
             )
     if one.leaf is not None and shape.below(name):
@@ -315,7 +315,10 @@ def _check_tree(view: View, section: Section, shape: Shape) -> bool:
             above = shape.classes[above].parent
         if above in seen and told.isdisjoint(seen):
             told.update(seen)
-            view.say(section, place, " below ".join([*seen, str(above)]), Phrase("check.classes-form-tree"))
+            chain: Text = str(above)
+            for below in reversed(seen):
+                chain = Phrase("check.class-below", name=below, above=chain)
+            view.say(section, place, chain, Phrase("check.classes-form-tree"))
         good = good and above not in seen
         if len(seen) > DEEPEST:
             view.say(
@@ -342,7 +345,7 @@ def _check_sums(view: View, section: Section, shape: Shape) -> None:
                 view.say(section, ("shape", "classes", name, key), f"{one.most_bps} bit/s", allowed)
         together = sum(one.rate for one in children.values())
         if together > sure and all(one.rate <= sure for one in children.values()):
-            seen = Phrase("check.rate-together", rate=together, classes=", ".join(children))
+            seen = Phrase("check.rate-together", rate=together, classes=[*children])
             view.say(
                 section,
                 ("shape", "classes"),

@@ -167,7 +167,7 @@ def _check_together(view: View, resolver: Resolver, section: Section, measure: M
         part in resolver.measures and part not in resolver.together[section.name] for part in parts
     ):
         allowed = Phrase("check.same-measures-in-all-cells")
-        view.say(section, ("of",), ", ".join(parts), allowed)
+        view.say(section, ("of",), Phrase("errors.listed", items=[*parts]), allowed)
         return
     for part in parts:
         if part in resolver.together:

@@ -86,7 +86,7 @@ def shaped_port(topology: Topology, link: str, lab: Lab) -> Port:
     port = next((port for port in topology.ports() if shape and port.ref == shape.at), None)
     if port is None:
         seen = shape.at if shape else Phrase("lab.no-shape")
-        allowed = Phrase("lab.listed", items=lab.links[link].ends)
+        allowed = Phrase("errors.listed", items=lab.links[link].ends)
         raise InputError(
             [Problem(f"lab.links.{link}.shape.at", Phrase("lab.looking-for-shaped-port"), seen, allowed)]
         )

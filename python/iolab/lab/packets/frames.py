@@ -313,7 +313,7 @@ def check_replay(measure: Packets) -> None:
     seen = [key for key, is_wrong in wrong.items() if is_wrong]
     if seen:
         doing, allowed = Phrase("lab.sending-a-recording"), Phrase("lab.keys-of-recording-alone")
-        raise InputError([Problem("measure", doing, Phrase("lab.listed", items=seen), allowed)])
+        raise InputError([Problem("measure", doing, Phrase("errors.listed", items=seen), allowed)])
     for move in replay.move:
         before, after = ip_network(move.src), ip_network(move.dst)
         if (before.version, before.prefixlen) != (after.version, after.prefixlen):
