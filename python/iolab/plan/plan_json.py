@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 
-from iolab.lab.links.overlays import unequal_mtus
+from iolab.lab.links.overlays import mtu_of, unequal_mtus
 from iolab.lab.topology import topology_of
 from iolab.messages.mtus import SegmentMtusDiffer
 from iolab.messages.statement import Statement
@@ -63,6 +63,8 @@ def mtu_warnings(labs: Labs) -> tuple[SegmentMtusDiffer, ...]:
     """Return the segments of the first labs of a plan whose links have different MTUs, each once."""
     found: dict[SegmentMtusDiffer, None] = {}
     for lab in labs.each(labs.plan.steps[:STEPS_READ]):
+        if len({mtu_of(lab, name) for name in lab.links}) < 2:
+            continue
         segments = (segment.links for segment in topology_of(lab).segments)
         found |= dict.fromkeys(unequal_mtus(lab, segments))
     return tuple(found)

@@ -212,8 +212,9 @@ def _shape(model: BaseModel | None) -> tuple[tuple[object, ...], tuple[object, .
         case Netns():
             return (*stands, *holds, model.ports), (model.program_cpus,)
         case Vm():
-            made = (model.engine, model.image, model.nic, model.cpus, model.install)
-            return (*stands, *holds, *made), (model.host, model.queues, model.pin, model.pin_io, model.memory)
+            made = (model.engine, model.image, model.nic, model.install)
+            held = (model.host, model.queues, model.pin, model.pin_io)
+            return (*stands, *holds, *made), (*held, model.cpus, model.memory)
         case None:
             return (), ()
         case _:

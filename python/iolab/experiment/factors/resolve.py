@@ -305,7 +305,7 @@ class Resolver:
         if digest is None:
             if len(self._digests) >= MOST_REMEMBERED:
                 self._digests.clear()
-            model = self._resolved(section, cell)
+            model = self.model(section, cell)
             digest = self._digests[at] = "" if model is None else _hash(f"{section}\n{canonical(model)}")
         return digest
 

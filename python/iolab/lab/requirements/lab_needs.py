@@ -69,7 +69,8 @@ PROTECTIVE = ("net.core.bpf_jit_harden", "net.core.bpf_jit_kallsyms", "net.ipv4.
 def lab_needs(lab: Lab, known: Topology | None = None) -> tuple[Wanted, ...]:
     """Return what machines and links need of the kernels they are on, each once.
 
-    `known` is the topology of a lab that differs in nothing but tuning, pinning, queues and memory, and was composed.
+    `known` is the topology of a lab that differs in nothing but tuning, pinning, queues, CPUs and memory, and was
+    composed.
 
     Raises:
         InputError: names or addresses clash, or ends are on kernels that do not meet.

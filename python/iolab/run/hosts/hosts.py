@@ -41,14 +41,20 @@ def hosts_of(experiment: Experiment) -> dict[str, str]:
     """
     resolver, first_cell = resolver_of(experiment), list(islice(cells(experiment), 1))
     found: dict[str, str] = {}
+    places: set[str] = set()
+    like: object = None
     for section in resolver.sections:
         if section.group != "machines":
             continue
-        places = {
-            model.ssh
-            for cell in _distinct(experiment, resolver, section) or first_cell
-            if isinstance(model := resolver.model(section, cell), Host) and model.ssh is not None
-        }
+        if (content := resolver.content(section)) != like:
+            like, places = (
+                content,
+                {
+                    model.ssh
+                    for cell in _distinct(experiment, resolver, section) or first_cell
+                    if isinstance(model := resolver.model(section, cell), Host) and model.ssh is not None
+                },
+            )
         if len(places) > 1:
             allowed = Phrase("run.one-host-per-machine")
             raise _wrong(experiment, section.name, ", ".join(sorted(places)), allowed)

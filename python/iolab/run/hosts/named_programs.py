@@ -57,7 +57,11 @@ def named_programs(experiment: Experiment) -> tuple[str, ...]:
     resolver, complete = resolver_of(experiment), Completion(experiment.factors)
     machines = [section for section in resolver.sections if section.group == "machines"]
     found: dict[str, None] = {}
+    like: object = None
     for section in (*(Section("measure", measure) for measure in resolver.measures), *machines):
+        if (content := resolver.content(section)) == like:
+            continue
+        like = content
         for cell in sample(experiment, resolver.factors_of(section, KEYS), MOST_CELLS):
             try:
                 model = resolver.model(section, complete(cell))
