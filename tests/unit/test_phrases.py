@@ -25,6 +25,8 @@ SAID_AT = {
     **dict.fromkeys(ERRORS, 0),
 }
 """Call to the index of its first argument that is shown."""
+PARTS = {"doing", "seen", "allowed", "advice"}
+"""Names of what a problem says."""
 
 
 def calls(path: Path) -> Iterator[ast.Call]:
@@ -99,6 +101,20 @@ def has_words(node: ast.expr) -> bool:
     return False
 
 
+def assigned(path: Path) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that a module assigns, each with its value."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                yield from (
+                    (name.id, value)
+                    for name, value in zip(names, values, strict=False)
+                    if isinstance(name, ast.Name)
+                )
+
+
 @pytest.mark.parametrize("part", DONE)
 def test_an_error_is_stated_as_phrases_not_in_words(part: str) -> None:
     """Words in code would be English in every language."""
@@ -109,6 +125,9 @@ def test_an_error_is_stated_as_phrases_not_in_words(part: str) -> None:
             first = 1 if ast.unparse(call.func).endswith("problems.add") else SAID_AT.get(named(call))
             arguments = [] if first is None else [*call.args[first:], *(one.value for one in call.keywords)]
             wrong += [f"{path}:{call.lineno}: {ast.unparse(one)}" for one in arguments if has_words(one)]
+        for name, value in assigned(path):
+            if name in PARTS and has_words(value):
+                wrong.append(f"{path}:{value.lineno}: {name} = {ast.unparse(value)}")
     assert wrong == []
 
 

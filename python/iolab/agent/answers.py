@@ -17,7 +17,7 @@ from iolab.agent.messages import (
     WayCounts,
 )
 from iolab.frozen import frozen
-from iolab.locale import Phrase
+from iolab.locale import Phrase, Text
 
 
 @frozen
@@ -43,11 +43,15 @@ class CommandResult(CommandEnded):
         return self.exit_status == 0 and not self.timed_out
 
     @property
-    def complaint(self) -> str:
+    def complaint(self) -> Text:
         """What it said of its failure; of one that said nothing, how it ended."""
-        by_signal = f"signal {self.signal}" if self.signal else f"status {self.exit_status}"
-        ended = "it did not end in time" if self.timed_out else by_signal
-        return (self.stderr or self.stdout).strip()[:500] or ended
+        if said := (self.stderr or self.stdout).strip()[:500]:
+            return said
+        if self.timed_out:
+            return Phrase("agent.did-not-end-in-time")
+        if self.signal:
+            return Phrase("agent.signal", signal=self.signal)
+        return Phrase("agent.status", status=self.exit_status)
 
 
 @frozen(kw_only=True)

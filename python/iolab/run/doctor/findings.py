@@ -267,11 +267,11 @@ def xen_finding(agent: Agent) -> Finding:
     """Return what `engine: xen` will find there; nothing else needs it, so a host without is only limited."""
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=XL_TIMEOUT_MS)
     if not looked.succeeded:
-        return limited(SUBJECT, ProgramExamined(code="no-xen", said=looked.complaint))
+        return limited(SUBJECT, ProgramExamined(code="no-xen", said=str(looked.complaint)))
     told, running = (agent.run(argv, timeout_ms=XL_TIMEOUT_MS) for argv in (INFO, VCPUS))
     for shown in (told, running):
         if not shown.succeeded:
-            return limited(SUBJECT, ProgramExamined(code="xen-silent", said=shown.complaint))
+            return limited(SUBJECT, ProgramExamined(code="xen-silent", said=str(shown.complaint)))
     with understood(agent.name, Phrase("agent.what-xen-has")):
         return _room(told.stdout, running.stdout)
 
