@@ -167,3 +167,11 @@ def test_a_phrase_within_other_text_is_refused() -> None:
     """It would be English in every language, and nobody would notice."""
     with pytest.raises(TypeError, match=r"check\.text within other text"):
         f"saw {Phrase('check.text')}"
+
+
+def test_every_file_of_a_language_reads_as_the_toml_that_it_is() -> None:
+    """Whether or not each line of it is a name and a text."""
+    for path in (Path(phrases.__file__).parent).glob("*/*.toml"):
+        assert phrases.templates(path.parent.name, path.stem) == tomllib.loads(
+            path.read_text(encoding="utf-8")
+        ), path
