@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
-MESSAGES = re.compile(r"python/iolab/locale/en/\w+\.toml|python/iolab/report/locale/en\.toml")
+MESSAGES = re.compile(r"python/iolab/locale/en/\w+\.toml")
 DOCS = re.compile(r"(?:README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md")
 PYTHON = re.compile(r"python/iolab/(?!agent/messages\.py).+\.py")
 RUST = re.compile(r"crates/.+\.rs")

@@ -63,7 +63,7 @@ def in_files() -> dict[str, frozenset[str]]:
         f"{file.stem}.{name}": frozenset(place for _, place, _, _ in Formatter().parse(text) if place)
         for file in ENGLISH.glob("*.toml")
         for name, text in tomllib.loads(file.read_text()).items()
-        if file.stem != "lists" and not name.endswith(phrases.ONE)
+        if file.stem not in (phrases.LISTS, "report") and not name.endswith(phrases.ONE)
     }
 
 

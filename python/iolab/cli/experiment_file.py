@@ -11,18 +11,18 @@ import typer
 
 from iolab.aliases import OldName
 from iolab.cli.console import in_words, say, sentence
-from iolab.cli.options import On, counted_blocks, counted_cells
+from iolab.cli.options import Language, On, counted_blocks, counted_cells
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.factors.product import names
-from iolab.locale import Phrase
+from iolab.locale import ENGLISH, Phrase
 from iolab.plan.support import check_cells, left_out
 
 PARTS: Mapping[str, Callable[[int], Phrase]] = {
-    "machines": lambda count: Phrase("check.count-of-machines", count=count),
-    "links": lambda count: Phrase("check.count-of-links", count=count),
-    "volumes": lambda count: Phrase("check.count-of-volumes", count=count),
+    "machines": lambda count: Phrase("meaning.count-of-machines", count=count),
+    "links": lambda count: Phrase("meaning.count-of-links", count=count),
+    "volumes": lambda count: Phrase("meaning.count-of-volumes", count=count),
 }
 """Parts of a lab, and how many there are in words."""
 STANDARD_INPUT = Path("/dev/stdin")
@@ -48,6 +48,7 @@ def check(
         bool, typer.Option("--json", help="Print JSON: what each file means, or what is wrong.")
     ] = False,
     on: On = None,
+    _lang: Language = ENGLISH,
 ) -> int:
     """Check experiment files and say what they mean; every error of all of them at once."""
     wrong: list[InputError] = []
@@ -106,13 +107,13 @@ def _print_meaning(experiment: Experiment) -> None:
     numbers = {kind: len(lab[kind]) for kind in PARTS if lab.get(kind)}
     parts = [PARTS[kind](number) for kind, number in numbers.items()]
     say(f"{file}: {experiment.title}")
-    say(Phrase("check.lab-and-measures", parts=parts, measures=[*measures]))
+    say(Phrase("meaning.lab-and-measures", parts=parts, measures=[*measures]))
     if experiment.site is not None:
         _print_site(experiment)
     for name, labels in names(experiment.factors).items():
         say(f"  {name}: {', '.join(labels)}")
     numbers_of_all = [counted_cells(cell_count), counted_blocks(experiment.blocks)]
-    say(Phrase("check.file-is-correct", numbers=numbers_of_all, seed=experiment.seed))
+    say(Phrase("meaning.file-is-correct", numbers=numbers_of_all, seed=experiment.seed))
 
 
 def _print_site(experiment: Experiment) -> None:
@@ -122,12 +123,12 @@ def _print_site(experiment: Experiment) -> None:
     for name, place in site.hosts.items():
         guests = [machine for machine, host in site.on.items() if host == name]
         where = place or Phrase("check.this-computer")
-        guests_there = Phrase("check.host-with-guests", host=where, guests=guests) if guests else where
-        say(Phrase("check.host-of-site", name=name, host=guests_there))
+        guests_there = Phrase("meaning.host-with-guests", host=where, guests=guests) if guests else where
+        say(Phrase("meaning.host-of-site", name=name, host=guests_there))
     for link, ends in site.cables.items():
-        say(Phrase("check.link-is-the-cable", link=link, ends=" - ".join(ends)))
+        say(Phrase("meaning.link-is-the-cable", link=link, ends=" - ".join(ends)))
     for reason in left_out(experiment):
-        say(Phrase("check.cell-left-out", reason=sentence(reason)))
+        say(Phrase("meaning.cell-left-out", reason=sentence(reason)))
 
 
 def schema() -> None:

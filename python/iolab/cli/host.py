@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import complain, say, words
+from iolab.cli.options import Language
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.model.machines import destination
-from iolab.locale import Phrase
+from iolab.locale import ENGLISH, Phrase
 from iolab.report.stated import stated_all
 from iolab.run.doctor.examination import Finding, Grade, examine
 from iolab.run.hosts.host_agent import open_agent
@@ -42,7 +43,9 @@ HostName = Annotated[
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, host: HostName = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    host: HostName = None,
+    _lang: Language = ENGLISH,
 ) -> int:
     """Say what a host can do, what it lacks, and what to do about it."""
     with open_agent(checked(host)) as agent:
@@ -77,7 +80,7 @@ def _as_json(finding: Finding) -> dict[str, object]:
     }
 
 
-def clean(host: HostName = None) -> int:
+def clean(host: HostName = None, _lang: Language = ENGLISH) -> int:
     """Undo what killed agents left on a host; on another one, remove the agent's file too."""
     with open_agent(checked(host), leave_file=False) as agent:
         if agent.hello.busy_pid is not None:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from iolab.cli.console import speak
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
-from iolab.locale import Phrase
+from iolab.locale import Phrase, languages
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 Only = Annotated[
@@ -37,11 +38,30 @@ AllowSetting = Annotated[
 ]
 
 
+def _speak(language: str) -> str:
+    """Print in a language from now on. Raises typer.BadParameter: there is none of that name."""
+    if language not in languages():
+        raise typer.BadParameter(
+            str(Phrase("cli.no-such-language", language=repr(language), languages=languages()))
+        )
+    speak(language)
+    return language
+
+
+Language = Annotated[
+    str,
+    typer.Option(
+        "--lang", metavar="CODE", callback=_speak, help=f"Language of what is said: {', '.join(languages())}."
+    ),
+]
+"""Not taken from the environment: one command gives one text everywhere."""
+
+
 def counted_cells(count: int) -> Phrase:
     """Return how many cells there are."""
-    return Phrase("plan.count-of-cells", count=count)
+    return Phrase("meaning.count-of-cells", count=count)
 
 
 def counted_blocks(count: int) -> Phrase:
     """Return how many blocks there are."""
-    return Phrase("plan.count-of-blocks", count=count)
+    return Phrase("meaning.count-of-blocks", count=count)

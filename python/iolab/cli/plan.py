@@ -13,6 +13,7 @@ from iolab.cli.options import (
     AllowSetting,
     Blocks,
     File,
+    Language,
     On,
     Only,
     Quick,
@@ -27,7 +28,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.links.link_topology import is_ours
 from iolab.lab.links.wires import Carrier, carrier_of
 from iolab.lab.requirements.need import package_of
-from iolab.locale import Phrase, Text
+from iolab.locale import ENGLISH, Phrase, Text
 from iolab.messages.places import Computer
 from iolab.messages.unmet import PlainHostLack, ProgramAbsent, ProgramLack, SeveralLacks, UnmetRequirement
 from iolab.plan.commands import Labs, StepCommands, commands, render
@@ -82,6 +83,7 @@ def plan(
     skip_unsupported: Skip = False,
     allow_setting: AllowSetting = None,
     on: On = None,
+    _lang: Language = ENGLISH,
 ) -> None:
     """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
     experiment = load(file, on)

@@ -17,18 +17,19 @@ from rich.console import Console
 import iolab
 from iolab.cli.console import complain, say
 from iolab.cli.console import words as words_spoken
+from iolab.cli.options import Language
 from iolab.cli.run_names import RUNS, RunName, complete, locate
 from iolab.cli.screen import console
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.files import write_whole
-from iolab.locale import Phrase, Text
+from iolab.locale import ENGLISH, Phrase, Text
 from iolab.messages.notes import ExperimentEdited
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
-from iolab.report.locale import EN, LANGUAGES, Words, words_of
+from iolab.report.locale import Words, words_of
 from iolab.store.read import experiment_text, find_runs, load_run, read_packets
 from iolab.store.records import EXPERIMENT, StoredRun, TrialRecord
 
@@ -53,25 +54,6 @@ Ratios = Annotated[
         "--ratio", metavar="FACTOR=LEVEL/LEVEL", help="Ratios of them between two levels of another factor."
     ),
 ]
-
-
-def _language(code: str) -> str:
-    """Return the code of a language that there is. Raises typer.BadParameter."""
-    if code not in LANGUAGES:
-        raise typer.BadParameter(f"{code!r} is no language of reports; choose from {', '.join(LANGUAGES)}")
-    return code
-
-
-Language = Annotated[
-    str,
-    typer.Option(
-        "--lang",
-        metavar="CODE",
-        callback=_language,
-        help=f"Language of sentences and heads: {', '.join(LANGUAGES)}.",
-    ),
-]
-"""Not taken from the environment: one command gives one text everywhere."""
 
 
 class Rows(StrEnum):
@@ -187,7 +169,7 @@ def show(
     ] = None,
     over: Overs = None,
     ratio: Ratios = None,
-    lang: Language = EN.code,
+    lang: Language = ENGLISH,
 ) -> None:
     """Show the results of a run."""
     from iolab.report import formats as reports  # numpy and scipy are slow to load
@@ -268,7 +250,7 @@ def report(
     ] = Rows.ESTIMATES,
     over: Overs = None,
     ratio: Ratios = None,
-    lang: Language = EN.code,
+    lang: Language = ENGLISH,
     show_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the report of a run; prints where."""
@@ -322,7 +304,7 @@ def compare(
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
-    lang: Language = EN.code,
+    lang: Language = ENGLISH,
 ) -> None:
     """Compare two runs cell by cell: B over A; or a run with published figures."""
     from iolab.analysis import compare as compare_runs

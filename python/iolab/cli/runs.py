@@ -12,7 +12,7 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import complain, in_words, say, words
-from iolab.cli.options import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip
+from iolab.cli.options import AllowSetting, Blocks, File, Language, On, Only, Quick, Seed, Skip
 from iolab.cli.plan import cannot_run, install_lines, permitting
 from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
@@ -24,7 +24,7 @@ from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, Unsuppo
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment, Selector, Site
 from iolab.lab.hosts.facts import Facts
-from iolab.locale import Phrase, Text
+from iolab.locale import ENGLISH, Phrase, Text
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan, unsupported
@@ -66,6 +66,7 @@ def run(
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
     on: On = None,
+    _lang: Language = ENGLISH,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
     experiment = load(file, on)
@@ -122,6 +123,7 @@ def resume(
     no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
+    _lang: Language = ENGLISH,
 ) -> int:
     """Do the trials that an interrupted run lacks."""
     path = locate(run)
@@ -162,6 +164,7 @@ def extend(
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
     on: On = None,
+    _lang: Language = ENGLISH,
 ) -> int:
     """Give a run a larger experiment and do only what it lacks."""
     path = locate(run)

@@ -8,6 +8,10 @@ from typing import Protocol, runtime_checkable
 
 ENGLISH = "en"
 """The language that has every phrase; another shows the English one where it lacks its own."""
+HOME = Path(__file__).parent
+"""Where the folders of languages are."""
+LISTS = "lists"
+"""The file of a language that says how the items of a list are joined."""
 COMMA, CLAUSES, AND, OR = "comma", "clauses", "and", "or"
 """How the items of a list are joined, as a language names it."""
 ONE = "-if-one"
@@ -49,7 +53,8 @@ class Phrase:
     def _write(self, place: str, spec: str, language: str) -> str:
         value = self.parameters[place]
         if isinstance(value, tuple | list):
-            return join([say(one, language) for one in value], spec, templates(language, "lists"))
+            joined = {**templates(ENGLISH, LISTS), **templates(language, LISTS)}
+            return join([say(one, language) for one in value], spec, joined)
         return say(value, language)
 
     def __str__(self) -> str:
@@ -104,7 +109,7 @@ def templates(language: str, file: str) -> Mapping[str, str]:
     """
     import json  # most commands show no phrase
 
-    source = Path(__file__).parent / language / f"{file}.toml"
+    source = HOME / language / f"{file}.toml"
     if not source.is_file():
         return {}
     text = source.read_text(encoding="utf-8")
@@ -115,3 +120,8 @@ def templates(language: str, file: str) -> Mapping[str, str]:
         import tomllib
 
         return tomllib.loads(text)
+
+
+def languages() -> list[str]:
+    """Return the languages that there are, by their BCP 47 code: one for each folder beside this module with files."""
+    return sorted({file.parent.name for file in HOME.glob("*/*.toml")})

@@ -7,37 +7,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.unit.cli.examples import FACTS, GOOD, VM, written
 from tests.unit.store.examples import PLAN, record
 
 from iolab.cli.main import run
 from iolab.cli.screen import console
 from iolab.errors import AgentError, ExitCode
-from iolab.lab.hosts.facts import Facts
 from iolab.results.trial import Status
 from iolab.store.folder import create_folder
-
-GOOD = """
-title: Two namespaces
-lab:
-  machines: {near: {kind: netns}, far: {kind: netns}}
-  links: {lan: {ends: [near.eth0, far.eth0]}}
-measure:
-  tcp: {kind: stream, from: near, to: far}
-factors:
-  links.lan.mtu: [1500, 9000]
-"""
 
 
 @pytest.fixture(autouse=True)
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
-
-
-def written(text: str, name: str = "lab.yaml") -> str:
-    """Write an experiment file; return its name."""
-    Path(name).write_text(text)
-    return name
 
 
 def test_check_says_what_a_correct_file_means(capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,20 +240,6 @@ def test_no_runs_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     """An empty folder lists nothing."""
     assert run(["list"]) == ExitCode.DONE
     assert "no runs" in capsys.readouterr().out
-
-
-FACTS = Facts(
-    hostname="pc6",
-    kernel="6.1.0",
-    architecture="x86_64",
-    os="Debian GNU/Linux 12 (bookworm)",
-    cpu_model="any",
-    cpus=2,
-    memory_bytes=8 << 30,
-    clocksource="tsc",
-    load_1min_milli=0,
-)
-VM = GOOD.replace("near: {kind: netns}", "near: {kind: vm, engine: qemu}")
 
 
 def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(

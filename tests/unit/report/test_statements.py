@@ -14,13 +14,14 @@ from tests.stated import codes
 from tests.unit.store.drawn import RECORDS
 
 import iolab.messages
+from iolab.locale import languages
 from iolab.messages.caveats import OthersOnCpu
 from iolab.messages.codes import MODULE_OF
 from iolab.messages.evidence import CpuBusy, CpuSharers, Evidence, LostAt, OwnCpu, ThreadShare
 from iolab.messages.places import AtPort
 from iolab.messages.statement import CODE, NAME, QUOTED, Name, Statement, statements_of
 from iolab.messages.warnings import SenderShort, TrialWarning
-from iolab.report.locale import LANGUAGES, words_of
+from iolab.report.locale import words_of
 from iolab.report.locale.say import Sentences
 from iolab.results.encoding import Encoding, Malformed
 from iolab.results.verdict import Limit, Verdict
@@ -115,7 +116,7 @@ def test_no_statement_holds_a_sentence_of_ours() -> None:
     assert not undeclared(tuple[Name, ...])
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
+@pytest.mark.parametrize("code", languages())
 def test_every_language_has_a_sentence_for_every_statement(code: str) -> None:
     """No statement without a sentence, no sentence without a statement, and every parameter it names is one."""
     language = words_of(code).said

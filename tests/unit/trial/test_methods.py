@@ -19,7 +19,7 @@ from iolab.trial import methods
 from iolab.trial.methods import METHODS, method_of, version_of, with_methods
 
 ROOM = Path(iolab.trial.__file__).parent
-WORDS = ROOM.parent / "report" / "locale" / "en.toml"
+WORDS = ROOM.parent / "locale" / "en" / "report.toml"
 KINDS = sorted({kind for row in METHODS for kind in row.kinds})
 
 

@@ -1,50 +1,24 @@
-"""Every word that a report shows, a file per language; no other module of the report holds text for people."""
+"""The words of a report: the file `report` of each language. No other module of the report has text for people."""
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 
+from iolab.locale.phrases import ENGLISH, templates
 from iolab.report.locale import words
-from iolab.report.locale.words import Tree, Words
+from iolab.report.locale.words import Words
 
-__all__ = ["EN", "LANGUAGES", "Words", "read_words", "words_of"]
+__all__ = ["EN", "FILE", "Words", "words_of"]
 
-SUFFIX = ".toml"
-REFERENCE = "en"
-"""The language whose file says which keys there are."""
-
-
-def _text_of(code: str) -> str:
-    return (files(__package__) / f"{code}{SUFFIX}").read_text(encoding="utf-8")
-
-
-@cache
-def _english() -> Tree:
-    return tomllib.loads(_text_of(REFERENCE))
-
-
-EN = Words(REFERENCE, _english)
+FILE = "report"
+"""The file of a language that has the words of reports."""
+EN = Words(ENGLISH, lambda: templates(ENGLISH, FILE))
 """English."""
-
-
-def read_words(text: str) -> Words:
-    """Return a language, from the text of its file.
-
-    Raises:
-        ValueError: it lacks a key of English, has one too many, or a place that is not filled; all are named.
-    """
-    return words.read_words(text, EN.tree)
 
 
 @cache
 def words_of(code: str) -> Words:
-    """Return one of `LANGUAGES`."""
-    return EN if code == REFERENCE else read_words(_text_of(code))
+    """Return the words of a language, and English ones where it lacks its own.
 
-
-LANGUAGES = tuple(
-    sorted(
-        file.name.removesuffix(SUFFIX) for file in files(__package__).iterdir() if file.name.endswith(SUFFIX)
-    )
-)
-"""The languages that there are, by their BCP 47 code: one for each file beside this module, which is named so."""
+    Raises:
+        ValueError: its file has a key or a place that English has not; all are named.
+    """
+    return EN if code == ENGLISH else words.read_words(code, templates(code, FILE), EN.tree)

@@ -1,6 +1,5 @@
 """A language: the texts of its file by key. English says which keys there are and what each text may be filled with."""
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from string import Formatter
@@ -98,10 +97,9 @@ def places(template: str) -> frozenset[str]:
 
 
 def faults(tree: Tree, english: Tree) -> Iterator[str]:
-    """Yield what makes a tree no language: keys that English lacks or has besides, no texts, unknown places."""
-    own, wanted = dict(entries(tree)), dict(entries(english))
-    yield from (f"{key}: missing" for key in wanted if key not in own)
-    for key, value in own.items():
+    """Yield what makes a tree no language: keys that English lacks, no texts, unknown places."""
+    wanted = dict(entries(english))
+    for key, value in entries(tree):
         known = wanted.get(key)
         if known is None:
             yield f"{key}: unknown"
@@ -122,13 +120,23 @@ def _wrong_places(key: str, template: str, known: frozenset[str]) -> Iterator[st
         yield f"{key}: {{{'}, {'.join(sorted(unknown))}}} cannot be filled; places: {listed}"
 
 
-def read_words(text: str, english: Tree) -> Words:
-    """Return a language, from the text of its file.
+def read_words(code: str, tree: Tree, english: Tree) -> Words:
+    """Return a language of a BCP 47 code, from its file as it is parsed; what it lacks is English.
 
     Raises:
-        ValueError: it is no TOML, or lacks a key, has one too many, or a place that is not filled; all are named.
+        ValueError: it has a key or a place that English has not, or another kind of value; all are named.
     """
-    tree = tomllib.loads(text)
     if wrong := [*faults(tree, english)]:
         raise ValueError("; ".join(wrong))
-    return Words(str(tree["code"]), lambda: tree)
+    return Words(code, lambda: _over(english, tree))
+
+
+def _over(english: Tree, tree: Tree) -> Tree:
+    """Return English with what a language has in its place."""
+    own = {
+        name: _over(known, value)
+        if isinstance(value, Mapping) and isinstance(known := english[name], Mapping)
+        else value
+        for name, value in tree.items()
+    }
+    return {**english, **own}
