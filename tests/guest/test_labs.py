@@ -31,18 +31,14 @@ lab:
     tester: {kind: netns}
     g1: {GUEST, nic: e1000}
     g2: {GUEST, nic: e1000e}
-    g3: {GUEST, nic: macvtap}
-    g4: {GUEST, nic: rtl8139}
-    g5: {GUEST, nic: vmxnet3}
-    g6: {GUEST, nic: virtio-net}
+    g3: {GUEST, nic: rtl8139}
+    g4: {GUEST, nic: vmxnet3}
   links:
     l0: {ends: [tester.p0, g1.eth0]}
     l1: {ends: [g1.eth1, g2.eth0]}
     l2: {ends: [g2.eth1, g3.eth0]}
     l3: {ends: [g3.eth1, g4.eth0]}
-    l4: {ends: [g4.eth1, g5.eth0]}
-    l5: {ends: [g5.eth1, g6.eth0]}
-    l6: {ends: [g6.eth1, tester.p1]}
+    l4: {ends: [g4.eth1, tester.p1]}
 measure:
   delay: {kind: latency, from: tester.p0, to: tester.p1, frame_size: 64, rate: 200pps, duration: 1s}
 """.replace("GUEST", "kind: vm, accel: tcg, memory: 384M, forward: bridge")
@@ -55,11 +51,11 @@ def experiment(path: Path, *, blocks: int = 1) -> Path:
     return file
 
 
-def test_every_card_that_this_computer_can_give_carries_frames_as_soon_as_its_guest_is_ready(
+def test_every_emulated_card_carries_frames_as_soon_as_its_guest_is_ready(
     iolab: Iolab, tmp_path: Path
 ) -> None:
     """In a row, so that a frame that arrives has come in and gone out by each. An e1000 holds frames for hundreds of
-    milliseconds in its first seconds; the lab is not called ready before."""
+    milliseconds in its first seconds; the lab is not called ready before. Other tests have virtio and macvtap."""
     folder = measured(tmp_path, ROW)
     (trial,) = trials(folder)
     assert value(trial, "loss_ratio") < 0.1, "a busy host may cost some frames"
