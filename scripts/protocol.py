@@ -25,7 +25,7 @@ READ = (
     "Hello", "Pong", "CommandEnded", "ProcessStarted", "ProcessEnded", "FolderMade", "SettingValue", "SettingOriginal",
     "UndoReport", "CpuTimes", "ThreadTimes", "InterfaceCounters", "QdiscCounters", "DropCounters", "SocketCounters",
     "SettingValues", "TrafficOpened", "TrafficRan", "DeviceCounts", "WireCounts", "CaptureStarted", "Captured",
-    "CapturePart", "WatchStarted", "Watched", "WatchPart",
+    "CapturePart", "WatchStarted", "Watched", "WatchPart", "Leased",
 )  # fmt: skip
 """Answers, and rows of samples, that the controller reads; their parts follow. It stores all others as they come."""
 NOT_READ = {

@@ -101,6 +101,11 @@ class Refused(AgentError):
         self.data = data
 
     @property
+    def is_busy(self) -> bool:
+        """Whether another agent, or what a dead one left, stands in the way (contract, error -32003)."""
+        return self.code == -32003
+
+    @property
     def is_deadline(self) -> bool:
         """Whether a time that was given is over (contract, error -32002)."""
         return self.code == -32002

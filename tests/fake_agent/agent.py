@@ -164,6 +164,7 @@ class FakeAgent:
         handlers: dict[str, Callable[[dict[str, Json]], Json]] = {
             "agent.ping": lambda _: {"now_ns": self._clock.now_ns()},
             "agent.exit": lambda _: self._undo(None),
+            "lease.take": lambda _: {"number": 1, "ended": [], "undone": 0},
             "command.run": self._command_run,
             "process.start": self._process_start,
             "process.wait": self._process_collect,
@@ -376,7 +377,7 @@ class FakeAgent:
         groups = ["command", "process", "netns", "setting", "sample", "traffic", "device", "journal", "facts"]
         groups += ["folder", "relay", "files", "macvtap", *(["machine"] if self._machine else [])]
         return {
-            "protocol": "1.5",
+            "protocol": "1.6",
             "version": "0.1.0",
             "build": "fake",
             "pid": 1,
@@ -386,6 +387,7 @@ class FakeAgent:
             "capabilities": groups,
             "limits": [],
             "busy_pid": None,
+            "holders": [],
             "predecessors": [],
         }
 

@@ -81,7 +81,7 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
     try:
         computers.inside(6, MEASURING + "xl destroy dom1")
         wait_for_trials(tmp_path / "runs", 2, PATIENCE_S)
-        computers.inside(6, MEASURING + "pkill -9 -f '^[^ ]*/agent-[0-9a-f]* --lease-s'")
+        computers.inside(6, MEASURING + "pkill -9 -f '^[^ ]*/agent-[0-9a-f]* --silence-s'")
         _, errors = running.communicate(timeout=PATIENCE_S)
     finally:
         running.kill()

@@ -202,7 +202,7 @@ class SshHost:
     def agents(self) -> list[int]:
         """Return the agents that run there; not what starts them."""
         found = []
-        for pid in self.processes("--lease-s"):
+        for pid in self.processes("--silence-s"):
             with contextlib.suppress(OSError):  # it has ended since
                 if Path(f"/proc/{pid}/exe").readlink().name.startswith("agent-"):
                     found.append(pid)

@@ -12,7 +12,7 @@ from tests.netns.sshd import Network, SshHost
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
-from iolab.agent.ssh import LEASE_S, SshTransport
+from iolab.agent.ssh import UNHEARD_S, SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import LabError
 from iolab.experiment import Resolver, cells, parse
@@ -203,7 +203,7 @@ def test_a_cable_on_what_carries_ssh_is_refused_before_anything_changes(
 def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """The trial under way fails with the host's name; the host is reached again when its lease has ended."""
+    """The trial under way fails with the host's name; the host is reached again when its agent has given up."""
     running = subprocess.Popen(
         [IOLAB, "run", "lab.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -219,7 +219,7 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     (reason, *_) = [t["reason"] for t in trials(folder) if t["status"] == "failed"]
     assert "pc7" in reason["said"]
     assert (
-        f"the connection to pc7 is cut, the agent there undoes everything within {LEASE_S} s"
+        f"the connection to pc7 is cut, the agent there undoes everything within {UNHEARD_S} s"
         in reason["said"]
     )
     assert iolab("resume", folder, "--retry-failed").returncode == 0

@@ -26,7 +26,7 @@ def begin(small: Path, **options: object) -> subprocess.Popen[str]:
 
 @pytest.mark.full
 def test_a_run_that_is_stopped_for_half_a_minute_goes_on(iolab: Iolab, small: Path) -> None:
-    """The lease of its agents is longer than that; what was measured meanwhile is whole."""
+    """Its agents wait longer than that for a word; what was measured meanwhile is whole."""
     running = begin(small)
     folder = wait_for_trials(small.parent / "runs", 1, running=running)
     running.send_signal(signal.SIGSTOP)

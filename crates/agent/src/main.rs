@@ -33,14 +33,14 @@ use crate::host::Host;
 use crate::kernel::{clock, macvtap, open_files, procfs, rootless};
 use crate::programs::{confine, launch};
 use crate::session::greeting::Beginning;
-use crate::session::{ending, greeting, lease, serve};
+use crate::session::{ending, greeting, serve, silence};
 
 const HELP: &str = "\
 iolab-agent works for an iolab controller on this host: it runs commands, supervises processes, makes network
 namespaces, reads counters, and takes every change back when it ends.
 
 Usage: iolab-agent             speak JSON-RPC 2.0, one message per line, on standard input and output
-       iolab-agent --lease-s N the same, and take N seconds without a request for the controller's end
+       iolab-agent --silence-s N the same, and take N seconds without a request for the controller's end
        iolab-agent init        be the first process of a machine: bring it up and serve its channel
        iolab-agent disk         run the disk program that standard input asks for (contract/disk-v1.md)
        iolab-agent attach FILE  attach a loop device that reads nothing ahead to a file, and print its node
@@ -73,10 +73,10 @@ fn main() -> ExitCode {
         Some(rootless::TRIAL) => exit(rootless::enter()),
         Some(macvtap::OUTSIDE) => exit(macvtap::stand()),
         Some(macvtap::OPENER) => ExitCode::from(macvtap::open_for_caller()),
-        Some(lease::ARGUMENT) => {
+        Some(silence::ARGUMENT) => {
             let given = arguments.next();
-            let lease = lease::parse(given.as_deref().and_then(|text| text.to_str()));
-            exit(lease.and_then(|lease| work(Some(lease), Role::Visitor).map(|never| match never {})))
+            let silence = silence::parse(given.as_deref().and_then(|text| text.to_str()));
+            exit(silence.and_then(|silence| work(Some(silence), Role::Visitor).map(|never| match never {})))
         }
         Some(other) => {
             log(&format!("no such argument '{other}'; see iolab-agent --help"));
@@ -106,7 +106,7 @@ fn exit(outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-fn work(lease: Option<Duration>, role: Role) -> anyhow::Result<std::convert::Infallible> {
+fn work(silence: Option<Duration>, role: Role) -> anyhow::Result<std::convert::Infallible> {
     if role == Role::Visitor && io::stdin().is_terminal() {
         log("this speaks JSON-RPC 2.0 to an iolab controller, one message per line; end it with Ctrl-D; see --help");
     }
@@ -135,8 +135,8 @@ fn work(lease: Option<Duration>, role: Role) -> anyhow::Result<std::convert::Inf
         commands::bring_up_loopback(&host);
     }
     let hello = greeting::greet(&host, &Beginning { user, refusal, closed })?;
-    if let Some(lease) = lease {
-        lease::watch(&host, lease)?;
+    if let Some(silence) = silence {
+        silence::watch(&host, silence)?;
     }
     let ends = Arc::clone(&host);
     host.output.begin(move || ending::end(&ends, |_| {})).context("starting a thread")?;

@@ -151,10 +151,11 @@ fn garbage_is_refused_and_the_next_request_answered() {
 fn a_second_agent_refuses_changes_until_the_first_has_gone() {
     let state = state_folder();
     let mut first = Agent::start(state.path());
+    let start = json!({"id": "p", "argv": ["true"]});
+    first.call("process.start", start.clone());
     let mut second = Agent::start(state.path());
     assert_eq!(first.hello["busy_pid"], Value::Null);
     assert_eq!(second.hello["busy_pid"], first.hello["pid"]);
-    let start = json!({"id": "p", "argv": ["true"]});
     let refusal = second.refusal("process.start", start.clone());
     assert_eq!((&refusal["code"], &refusal["data"]["busy_pid"]), (&json!(-32003), &first.hello["pid"]));
     assert_eq!(second.run(&["echo", "allowed"]), "allowed\n");

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::lease::Holder;
+
 /// Why a request was not done; the number is what goes over the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -96,6 +98,9 @@ pub struct ErrorData {
     /// The agent that works on this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_pid: Option<u32>,
+    /// Agents that hold what is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holders: Option<Vec<Holder>>,
     /// Journals that are to be undone first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journals: Option<Vec<String>>,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::lease::Holder;
 use crate::relay::{Ended, Noise, Received};
 
 /// The journal of an agent that died before it had undone its changes.
@@ -44,8 +45,11 @@ pub struct Hello {
     /// Why it cannot do the rest, one sentence each.
     #[serde(default)]
     pub limits: Vec<String>,
-    /// The agent that works on this host already.
+    /// The agent that works on this host alone.
     pub busy_pid: Option<u32>,
+    /// All agents that hold leases here.
+    #[serde(default)]
+    pub holders: Vec<Holder>,
     /// Journals of dead agents.
     #[serde(default)]
     pub predecessors: Vec<Predecessor>,

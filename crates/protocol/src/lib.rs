@@ -13,6 +13,7 @@ pub mod framing;
 pub mod hello;
 pub mod histogram;
 pub mod impairment;
+pub mod lease;
 pub mod observations;
 pub mod relay;
 pub mod requests;
@@ -31,4 +32,4 @@ pub use responses::Response;
 pub use undo::Undo;
 
 /// The version of the protocol this crate speaks.
-pub const PROTOCOL_VERSION: &str = "1.5";
+pub const PROTOCOL_VERSION: &str = "1.6";

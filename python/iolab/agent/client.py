@@ -8,7 +8,17 @@ from typing import TypeVar
 
 from iolab.agent.answers import CommandResult, Reading, Refusal
 from iolab.agent.decoding import decode, read_message
-from iolab.agent.messages import PROTOCOL, Hello, Json, Pong, ProcessEnded, ProcessStarted, UndoReport
+from iolab.agent.messages import (
+    PROTOCOL,
+    Hello,
+    Json,
+    Leased,
+    Pong,
+    ProcessEnded,
+    ProcessStarted,
+    Resource,
+    UndoReport,
+)
 from iolab.agent.transport import Transport, with_words
 from iolab.errors import AgentError, Refused
 from iolab.locale import Phrase, Text
@@ -199,6 +209,16 @@ class Agent:
     def ping(self) -> int:
         """Return the agent's monotonic time [ns]."""
         return self.ask(Pong, "agent.ping", {}).now_ns
+
+    def lease(self, lab: str, resources: Sequence[Resource]) -> Leased:
+        """Take a lease on all these resources, for a lab; what dead holders left is undone first.
+
+        Raises:
+            Refused: another agent holds one of them (`is_busy`).
+        """
+        wanted = [{"name": one.name, "shared": one.shared} for one in resources]
+        params = {"lab": lab, "resources": wanted}
+        return self.ask(Leased, "lease.take", params, UNDO_DEADLINE_S)
 
     def run(
         self,

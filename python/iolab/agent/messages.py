@@ -11,8 +11,32 @@ from iolab.frozen import frozen
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
 
-PROTOCOL = (1, 5)
+PROTOCOL = (1, 6)
 """Major and minor version of the protocol that this client speaks."""
+
+
+@frozen
+class Resource:
+    """A resource of a kernel that is leased."""
+
+    name: str
+    """Its name, `KIND:WHICH`: `port:eth1`, `cpu:3`, `disk:8:16`."""
+    shared: bool = False
+    """Whether others may share it."""
+
+
+@frozen
+class Holder:
+    """An agent that holds a lease."""
+
+    pid: Count
+    """Its process."""
+    lab: str
+    """Its lab."""
+    resources: tuple[Resource, ...]
+    """What it holds; in a refusal only what is in the way."""
+    stopped: bool
+    """Whether it is stopped (SIGSTOP)."""
 
 
 @frozen
@@ -52,7 +76,9 @@ class Hello:
     limits: tuple[str, ...] = ()
     """Why it cannot do the rest, one sentence each."""
     busy_pid: Count | None = None
-    """The agent that works on this host already."""
+    """The agent that works on this host alone."""
+    holders: tuple[Holder, ...] = ()
+    """All agents that hold leases here."""
     predecessors: tuple[Predecessor, ...] = ()
     """Journals of dead agents."""
 
@@ -927,3 +953,15 @@ class WatchPart:
     """Of an entry's first number."""
     total_bytes: Count
     """Of all parts."""
+
+
+@frozen
+class Leased:
+    """A lease that was taken."""
+
+    number: Count
+    """Higher than that of every lease of these resources before."""
+    ended: tuple[Count, ...]
+    """Agents that were ended because they were stopped."""
+    undone: Count
+    """How many changes of dead holders were undone first."""

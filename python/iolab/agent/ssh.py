@@ -1,7 +1,7 @@
 """An agent on another host, reached by ssh: copied there if need be, started, and kept in the belief that we live.
 
-A cut cable closes nothing at the other end, so the agent there has a lease: it undoes everything when it hears nothing
-for `LEASE_S`. Until then pings renew it. Reads the clock, for its deadlines.
+A cut cable closes nothing at the other end, so the agent there undoes everything when it hears nothing
+for `UNHEARD_S`. Pings count as words. Reads the clock, for its deadlines.
 """
 
 import contextlib
@@ -27,9 +27,9 @@ from iolab.agent.transport import with_words
 from iolab.errors import AgentError
 from iolab.locale import Phrase, Text
 
-LEASE_S = 20
+UNHEARD_S = 20
 """How long an agent on another host lives without hearing from us; ssh itself gives up after SILENCE_S."""
-PING_INTERVAL_S = LEASE_S / 5
+PING_INTERVAL_S = UNHEARD_S / 5
 HELLO_DEADLINE_S = 20.0
 """The agent is quick; sudo may look up names."""
 PING = b'{"jsonrpc":"2.0","id":0,"method":"agent.ping","params":{}}\n'
@@ -57,7 +57,7 @@ class SshTransport:
         self._connection = SshConnection(destination, connect_deadline_s)
         try:
             digest = provide_agent(self._connection, binary)
-            self._session = self._connection.start(start_command(digest, LEASE_S), self._log)
+            self._session = self._connection.start(start_command(digest, UNHEARD_S), self._log)
         except BaseException:
             self._connection.close()
             raise
@@ -72,9 +72,9 @@ class SshTransport:
             self._connection.close()
             raise
         self._hello: str | None = hello
-        busy = json.loads(hello)["params"].get("busy_pid") is not None
+        busy = bool(json.loads(hello)["params"].get("holders"))
         self._leave_file = leave_file or busy  # another lab there works with that file
-        threading.Thread(target=self._keep_alive, name="ssh-lease", daemon=True).start()
+        threading.Thread(target=self._keep_alive, name="ssh-keep-alive", daemon=True).start()
 
     @property
     def destination(self) -> str:
@@ -146,7 +146,7 @@ class SshTransport:
         if self._connection.is_up():
             return self._with_advice(words or Phrase("agent.killed"))
         words = words or Phrase("agent.connection-ended")
-        return Phrase("agent.connection-cut", words=words, host=self.destination, lease=LEASE_S)
+        return Phrase("agent.connection-cut", words=words, host=self.destination, seconds=UNHEARD_S)
 
     def _with_advice(self, problem: Text) -> Phrase:
         advice = Phrase("agent.clean-host", host=self.destination)

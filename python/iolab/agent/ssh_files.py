@@ -153,9 +153,9 @@ def provide_agent(connection: SshConnection, binary: Path) -> str:
     return digest
 
 
-def start_command(digest: str, lease_s: int) -> str:
+def start_command(digest: str, silence_s: int) -> str:
     """Return what the login shell must run: the agent, by sudo where that asks for no password."""
-    run = f'"$f" --lease-s {lease_s}'
+    run = f'"$f" --silence-s {silence_s}'
     enter = ENTER.format(folder=FOLDER)
     return (
         f"exec sh -c 'h=$PWD; {enter}f=agent-{digest}; {CLEAR}"

@@ -14,7 +14,7 @@ from iolab.errors import ExitCode
 from iolab.locale import Phrase, Text
 from iolab.run.calibration import calibrate as measure_instrument
 from iolab.run.calibration import figures
-from iolab.run.hosts.host_agent import open_agent, refuse_unclean
+from iolab.run.hosts.host_agent import Waiting, occupy, open_agent
 from iolab.run.hosts.host_facts import read_facts, store_calibration
 from iolab.units import format_count
 
@@ -29,7 +29,7 @@ def calibrate(
 ) -> int:
     """Measure what generator, receiver and time stamps can do on a host; later runs use it. Half a minute."""
     with open_agent(checked(host)) as agent:
-        refuse_unclean(agent, host)
+        occupy(agent, Waiting("iolab calibrate"), host)
         _, facts = read_facts(agent)
         found = measure_instrument(agent, facts, _quiet if as_json else say)
     path = store_calibration(found)

@@ -10,7 +10,7 @@ import typer
 
 from iolab.cli.console import complain, say, words
 from iolab.cli.options import Language
-from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
+from iolab.errors import AgentError, ExitCode, InputError, Problem
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.model.machines import destination
 from iolab.locale import ENGLISH, Phrase
@@ -81,10 +81,13 @@ def _as_json(finding: Finding) -> dict[str, object]:
 
 
 def clean(host: HostName = None, _lang: Language = ENGLISH) -> int:
-    """Undo what killed agents left on a host; on another one, remove the agent's file too."""
+    """Undo what killed agents left on a host; on another one, remove the agent's file too.
+
+    Labs at work are left alone.
+    """
     with open_agent(checked(host), leave_file=False) as agent:
-        if agent.hello.busy_pid is not None:
-            raise UnsupportedError(Phrase("cli.cleaning-lab-at-work", pid=agent.hello.busy_pid))
+        for holder in agent.hello.holders:
+            say(Phrase("cli.at-work-left-alone", lab=holder.lab, pid=holder.pid))
         left = 0
         for predecessor in agent.hello.predecessors:
             report = agent.undo(predecessor.journal)

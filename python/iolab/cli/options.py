@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from iolab.cli.console import speak
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
 from iolab.locale import Phrase, languages
+from iolab.units import NS_PER_S, parse_nanoseconds
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 Only = Annotated[
@@ -29,6 +31,25 @@ Blocks = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(min=0, max=LARGEST_SEED, help="Seed of the order instead of the file's.", metavar="S"),
+]
+
+
+def _seconds(text: str | float) -> float:
+    """Return a duration of the command line in seconds."""
+    try:
+        return parse_nanoseconds(re.sub(r"(?<=[0-9])m$", "min", str(text))) / NS_PER_S
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        metavar="TIME",
+        parser=_seconds,
+        help="Wait this long (10m) for another lab that holds a host; refused at once otherwise.",
+    ),
 ]
 AllowSetting = Annotated[
     list[str] | None,

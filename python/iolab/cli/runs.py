@@ -12,7 +12,7 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import complain, in_words, say, words
-from iolab.cli.options import AllowSetting, Blocks, File, Language, On, Only, Quick, Seed, Skip
+from iolab.cli.options import AllowSetting, Blocks, File, Language, On, Only, Quick, Seed, Skip, Wait
 from iolab.cli.plan import cannot_run, install_lines, permitting
 from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
@@ -32,9 +32,9 @@ from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.durations_file import durations_file, recall
 from iolab.run.guests.boot import provide_images
-from iolab.run.hosts.host_agent import open_agent
+from iolab.run.hosts.host_agent import Waiting, open_agent
 from iolab.run.hosts.host_facts import changed_readiness
-from iolab.run.hosts.hosts import hosts_of, reach_hosts
+from iolab.run.hosts.hosts import hosts_of, lab_name, reach_hosts
 from iolab.run.outcome import MOST_ALIKE, LabsUnmade
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
@@ -66,6 +66,7 @@ def run(
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
     on: On = None,
+    wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
@@ -80,6 +81,7 @@ def run(
         no_build=no_build,
         keep_going=keep_going,
         allow_setting=allow_setting,
+        wait_s=wait,
     )
 
 
@@ -94,6 +96,7 @@ def run_experiment(
     no_build: bool = False,
     keep_going: bool = False,
     allow_setting: Sequence[str] | None = None,
+    wait_s: float = 0,
 ) -> ExitCode:
     """Plan an experiment, make its run folder, measure, print the results."""
 
@@ -112,7 +115,7 @@ def run_experiment(
         leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
-    return ended(measured(experiment, prepare, keep_going=keep_going))
+    return ended(measured(experiment, prepare, keep_going=keep_going, wait_s=wait_s))
 
 
 def resume(
@@ -123,6 +126,7 @@ def resume(
     no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
+    wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
     """Do the trials that an interrupted run lacks."""
@@ -150,7 +154,7 @@ def resume(
         execute.refuse_changed_plan(stored, again)
         return path
 
-    return ended(measured(experiment, prepare, again=retry_failed, keep_going=keep_going))
+    return ended(measured(experiment, prepare, again=retry_failed, keep_going=keep_going, wait_s=wait))
 
 
 def extend(
@@ -164,6 +168,7 @@ def extend(
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
     on: On = None,
+    wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
     """Give a run a larger experiment and do only what it lacks."""
@@ -190,7 +195,7 @@ def extend(
         execute.extend(path, experiment, plan, raw)
         return path
 
-    return ended(measured(experiment, prepare, keep_going=keep_going))
+    return ended(measured(experiment, prepare, keep_going=keep_going, wait_s=wait))
 
 
 def measured(
@@ -199,13 +204,15 @@ def measured(
     *,
     again: bool = False,
     keep_going: bool = False,
+    wait_s: float = 0,
 ) -> StoredRun:
     """Open the agents, prepare the run folder, do what is missing, print the results and the folder."""
     path: Path | None = None
     screen = console()
     try:
         hosts = hosts_of(experiment)
-        with _terminable(), open_agent() as agent, reach_hosts(agent, hosts) as agents:
+        waiting = Waiting(lab_name(experiment), wait_s, complain)
+        with _terminable(), open_agent() as agent, reach_hosts(agent, hosts, waiting) as agents:
             path = prepare(agents)
             provide_images(agents, experiment, load_run(path).plan, complain)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:

@@ -38,7 +38,8 @@ from iolab.results.trial import GuestUse, Status
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import MachineDescriptions
 from iolab.run.guests.running_guest import has_monitor
-from iolab.run.hosts.hosts import reach, reach_again
+from iolab.run.hosts.host_agent import Waiting
+from iolab.run.hosts.hosts import lab_name, reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.outcome import AlikeFailures, Observer, Outcome
 from iolab.store.folder import RunFolder
@@ -92,7 +93,8 @@ class Session:
         self._host = host or Host()
         self._agents = agents
         self._descriptions = MachineDescriptions(folder, agents, self._host.told)
-        self._pids: dict[str, int] = {}
+        self._waiting = Waiting(lab_name(experiment))
+        self._reached: set[str] = set()
         self._hosts: dict[str, str] = {}
         self._absent: set[str] = set()
         self._choices: dict[tuple[object, ...], Choice] = {}
@@ -150,7 +152,7 @@ class Session:
     def _put_back(self, name: str, ssh: str, *, patient: bool) -> list[Text]:
         """Reach a host again that was lost: its agent undoes what the lost one left. Return what went wrong."""
         try:
-            trouble = (reach_again if patient else reach)(ssh, name, self._pids.get(name)).close()
+            trouble = (reach_again if patient else reach)(ssh, name, self._waiting).close()
         except (AgentError, UnsupportedError) as error:
             return [Phrase("run.lost-agent-not-reopened", name=name, reason=error, ssh=ssh)]
         return [Phrase("run.lost-agent-in-trouble", name=name, trouble=trouble)] if trouble else []
@@ -348,7 +350,7 @@ class Session:
         Raises:
             LabError: one cannot be reached.
         """
-        self._pids |= {name: self._agents.of(name).hello.pid for name in self._agents}
+        self._reached |= set(self._agents)
         for name, machine in lab.machines.items():
             if not isinstance(machine, Remote) or machine.ssh is None:
                 continue
@@ -356,9 +358,9 @@ class Session:
             if name in self._agents:
                 continue
             try:
-                again = name in self._pids and name not in self._absent
+                again = name in self._reached and name not in self._absent
                 reaching = reach_again if again else reach
-                self._agents.add(name, reaching(machine.ssh, name, self._pids.get(name)))
+                self._agents.add(name, reaching(machine.ssh, name, self._waiting))
                 self._absent.discard(name)
             except (AgentError, UnsupportedError) as error:
                 self._absent.add(name)  # it was waited for; the trials to come do not wait again

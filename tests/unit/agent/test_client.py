@@ -125,16 +125,16 @@ def test_an_answer_that_never_comes_is_given_up_after_its_deadline() -> None:
         Agent(Line(FakeAgent().receive())).call("agent.ping", {}, deadline_s=0.6)
 
 
-@pytest.mark.parametrize("spoken", ["2.0", "1.4", "1", "one", "1.x", ""])
+@pytest.mark.parametrize("spoken", ["2.0", "1.5", "1", "one", "1.x", ""])
 def test_an_agent_of_another_version_is_refused_naming_both(spoken: str) -> None:
     """An older one would leave out what figures are made of, and nobody would see it."""
     hello = json.loads(FakeAgent().receive() or "")
     hello["params"]["protocol"] = spoken
-    with pytest.raises(AgentError, match=rf"protocol {spoken}; allowed: 1\.5 and later 1\.x"):
+    with pytest.raises(AgentError, match=rf"protocol {spoken}; allowed: 1\.6 and later 1\.x"):
         Agent(Greeting(json.dumps(hello)))
 
 
-@pytest.mark.parametrize("spoken", ["1.5", "1.6", "1.10"])
+@pytest.mark.parametrize("spoken", ["1.6", "1.7", "1.10"])
 def test_a_newer_minor_version_is_spoken_to(spoken: str) -> None:
     """It says more, which is passed over."""
     hello = json.loads(FakeAgent().receive() or "")

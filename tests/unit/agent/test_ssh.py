@@ -26,7 +26,7 @@ exec {shell} -c "$3"
 AGENT = """#!/bin/sh
 [ "$1" = --version ] && exit 0
 build=$(sha256sum <"$0" | cut -c 1-64)
-echo '{"jsonrpc":"2.0","method":"hello","params":{"protocol":"1.5","version":"0.1.0","build":"sha256:'$build'",\
+echo '{"jsonrpc":"2.0","method":"hello","params":{"protocol":"1.6","version":"0.1.0","build":"sha256:'$build'",\
 "pid":1,"uid":0,"rootless":false,"state_dir":"/run/iolab","capabilities":[]}}'
 while read -r line; do echo "$line" >>"$HOME/heard"; done
 exit 0

@@ -3,6 +3,7 @@
 pub mod commands;
 pub mod folders;
 pub mod journals;
+pub mod leases;
 pub mod programs_kept;
 pub mod setting;
 pub mod supervise;

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use iolab_protocol::lease::Resource;
 use iolab_protocol::results::JournalEntry;
 use iolab_protocol::Undo;
 use nix::errno::Errno;
@@ -35,37 +36,60 @@ impl Author {
     }
 }
 
+/// What the agent of a journal may change, and the lab that it does this for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The lab.
+    pub lab: String,
+    /// All that it holds.
+    pub resources: Vec<Resource>,
+}
+
+/// What a journal says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Who wrote it.
+    pub author: Author,
+    /// Its lease; older agents wrote none: they worked alone.
+    pub holding: Option<Holding>,
+    /// The changes that are not undone, in the order of doing.
+    pub changes: Vec<JournalEntry>,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
     Author(Author),
+    Lease(Holding),
     Change(JournalEntry),
     Undone(u64),
 }
 
-/// Read a journal's text: its author and the changes that are not undone, in the order of doing.
+/// Read a journal's text.
 ///
 /// A last line without newline was being written when the agent died: its change was not made yet. Nothing at all can be read
 /// from a journal without an author, which was being made then.
-pub fn replay(text: &str) -> Option<(Author, Vec<JournalEntry>)> {
+pub fn replay(text: &str) -> Option<Told> {
     let whole = &text[..text.rfind('\n')?];
-    let (mut author, mut changes) = (None, Vec::<JournalEntry>::new());
+    let (mut author, mut holding, mut changes) = (None, None, Vec::<JournalEntry>::new());
     for line in whole.lines() {
         match serde_json::from_str(line) {
             Ok(Line::Author(each)) => author = Some(each),
+            Ok(Line::Lease(each)) => holding = Some(each),
             Ok(Line::Change(change)) => changes.push(change),
             Ok(Line::Undone(sequence)) => changes.retain(|change| change.sequence != sequence),
             // Only a damaged disk makes such a line; the others are still worth undoing.
             Err(_) => {}
         }
     }
-    Some((author?, changes))
+    Some(Told { author: author?, holding, changes })
 }
 
 /// A journal that is written to: an agent's own, or a dead one's while it is being undone.
 #[derive(Debug)]
 pub struct Journal {
     author: Author,
+    holding: Option<Holding>,
     path: PathBuf,
     file: Option<File>,
     size_bytes: u64,
@@ -81,6 +105,7 @@ impl Journal {
         let path = file_path(folder, &author.journal());
         Self {
             author,
+            holding: None,
             path,
             file: None,
             size_bytes: 0,
@@ -93,7 +118,7 @@ impl Journal {
     /// Open the journal of a dead agent.
     pub fn open(path: &Path) -> io::Result<Option<Self>> {
         let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
-        let Some((author, live)) = replay(&text) else { return Ok(None) };
+        let Some(Told { author, holding, changes: live }) = replay(&text) else { return Ok(None) };
         let mut file = OpenOptions::new().append(true).open(path)?;
         if !text.ends_with('\n') {
             file.write_all(b"\n")?;
@@ -102,6 +127,7 @@ impl Journal {
         let size_bytes = text.len() as u64;
         Ok(Some(Self {
             author,
+            holding,
             path: path.to_owned(),
             file: Some(file),
             size_bytes,
@@ -114,6 +140,17 @@ impl Journal {
     /// Who wrote it.
     pub fn author(&self) -> &Author {
         &self.author
+    }
+
+    /// What its agent may change.
+    pub fn holding(&self) -> Option<&Holding> {
+        self.holding.as_ref()
+    }
+
+    /// Write down what the agent may change, before it changes anything.
+    pub fn begin_lease(&mut self, holding: Holding) -> io::Result<()> {
+        self.holding = Some(holding);
+        self.create()
     }
 
     /// The changes that are not undone, in the order of doing.
@@ -190,6 +227,9 @@ impl Journal {
     /// Make the file with its author and what is live, so that at no moment a half-made one stands under its name.
     fn create(&mut self) -> io::Result<()> {
         let mut text = encode(&Line::Author(self.author.clone()))?;
+        if let Some(holding) = &self.holding {
+            text.push_str(&encode(&Line::Lease(holding.clone()))?);
+        }
         for change in &self.live {
             text.push_str(&encode(&Line::Change(change.clone()))?);
         }
@@ -262,9 +302,9 @@ mod tests {
         journal.append("c", netns("c")).unwrap();
         journal.mark_undone(b).unwrap();
         let text = fs::read_to_string(folder.path().join("4100-771234.jsonl")).unwrap();
-        let (seen, changes) = replay(&text).unwrap();
-        assert_eq!(seen, author());
-        assert_eq!(keys(&changes), ["a", "c"]);
+        let told = replay(&text).unwrap();
+        assert_eq!((told.author, told.holding), (author(), None));
+        assert_eq!(keys(&told.changes), ["a", "c"]);
     }
 
     #[test]
@@ -295,6 +335,19 @@ mod tests {
         assert_eq!(keys(found.live()), ["a"]);
         found.mark_undone(a).unwrap();
         assert_eq!(Journal::open(&path).unwrap().unwrap().live(), []);
+    }
+
+    #[test]
+    fn the_lease_stands_before_the_first_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(folder.path(), author());
+        let resources = vec![Resource { name: "port:eth1".to_owned(), shared: false }];
+        let holding = Holding { lab: "quickstart".to_owned(), resources };
+        journal.begin_lease(holding.clone()).unwrap();
+        let path = folder.path().join("4100-771234.jsonl");
+        assert_eq!(replay(&fs::read_to_string(&path).unwrap()).unwrap().holding, Some(holding));
+        journal.remove_if_empty().unwrap();
+        assert!(!path.exists());
     }
 
     #[test]
@@ -331,6 +384,6 @@ mod tests {
         }
         let path = folder.path().join("4100-771234.jsonl");
         assert!(fs::metadata(&path).unwrap().len() < 1_500_000);
-        assert_eq!(keys(&replay(&fs::read_to_string(&path).unwrap()).unwrap().1), ["stays"]);
+        assert_eq!(keys(&replay(&fs::read_to_string(&path).unwrap()).unwrap().changes), ["stays"]);
     }
 }

@@ -1,32 +1,35 @@
 //! What the whole agent shares, and the rules for when a request may change the host.
 
 pub mod journal;
+pub mod leases;
 pub mod output;
 pub mod recording;
 pub mod relay;
 pub mod state;
 pub mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use iolab_protocol::facts::InterfaceFacts;
+use iolab_protocol::lease::Resource;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
 use iolab_traffic::{PortSet, RunningCapture, RunningDevice, RunningWatch, RunningWire};
 
-use crate::host::journal::{Author, Journal};
+use crate::host::journal::{Author, Holding, Journal};
+use crate::host::leases::{lock_all, merged, Lease, HOST};
 use crate::host::output::Output;
 use crate::host::recording::Recording;
 use crate::host::relay::Link;
-use crate::host::state::{Claim, StateFolder};
+use crate::host::state::{Left, StateFolder};
 use crate::host::table::{Kind, Table};
 use crate::kernel::faults::{refused, Answer};
 use crate::kernel::macvtap::Door;
 use crate::kernel::sync::lock;
-use crate::programs::child::{Child, Children, End, Kin, Pipes, Tended};
-use crate::programs::spawn::{Program, Spawner};
+use crate::programs::child::{Child, Children};
+use crate::programs::spawn::{Begun, Program, Ran, Spawner};
 
 /// The agent's shared state.
 pub struct Host {
@@ -68,6 +71,8 @@ pub struct Host {
     pub making: Mutex<BTreeSet<String>>,
     spawner: Spawner,
     right: Mutex<Right>,
+    /// Since when other agents have been seen stopped, by their journals.
+    seen_stopped: Mutex<BTreeMap<String, Instant>>,
     /// Read-held by requests that change the host, so that undoing and the end can wait for them; write-held while undoing.
     changing: RwLock<()>,
     /// Set once when the agent begins to end; no change begins afterwards.
@@ -77,7 +82,7 @@ pub struct Host {
 
 #[derive(Default)]
 struct Right {
-    claim: Option<Claim>,
+    lease: Option<Lease>,
     clean: bool,
 }
 
@@ -90,51 +95,6 @@ pub struct Process {
     pub netns: Option<String>,
     /// Where its end is journalled.
     pub sequence: Option<u64>,
-}
-
-/// A program that ran to its end.
-pub struct Ran {
-    /// The process.
-    pub child: Arc<Child>,
-    /// How it ended.
-    pub end: End,
-    /// Whether it was killed because its time was over.
-    pub timed_out: bool,
-}
-
-/// A program that runs and is not tended yet.
-pub struct Begun {
-    child: Arc<Child>,
-    pipes: Pipes,
-    /// When it was asked for.
-    ordered: Instant,
-}
-
-impl Begun {
-    /// Tend the program to its end, at most for `limit` from when it was asked for. One that does not end although it is killed then
-    /// is an error, and is collected whenever it ends.
-    pub fn finish(self, limit: Duration) -> Answer<Ran> {
-        let Self { child, pipes, ordered } = self;
-        let timed_out = match child.tend(pipes, ordered.checked_add(limit), Kin::GoOn) {
-            Tended::Ended { timed_out } => timed_out,
-            Tended::Stuck(pipes) => return Err(stuck(child, pipes, limit)),
-        };
-        let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
-        Ok(Ran { child, end, timed_out })
-    }
-}
-
-fn stuck(child: Arc<Child>, pipes: Pipes, limit: Duration) -> ErrorObject {
-    let pid = child.pid;
-    // Where no thread can be had it stays uncollected, which harms nobody.
-    let _ = std::thread::Builder::new().name(format!("tend {pid}")).spawn(move || {
-        child.tend(pipes, None, Kin::GoOn);
-    });
-    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let message = format!(
-        "process {pid} did not end within {limit_ms} ms, nor when it was killed: it waits in the kernel, as for a disk that does not answer"
-    );
-    ErrorObject::deadline(message, limit_ms)
 }
 
 impl Host {
@@ -169,55 +129,130 @@ impl Host {
             undoing: Mutex::default(),
             making: Mutex::default(),
             right: Mutex::default(),
+            seen_stopped: Mutex::default(),
             changing: RwLock::default(),
             ending: AtomicBool::new(false),
             end,
         })
     }
 
-    /// Try to become the agent that works here; the other's process if there is one.
-    pub fn claim(&self) -> Answer<Result<(), u32>> {
+    /// Take what is wanted for a lab; the name of a resource that another agent has.
+    pub fn lease(&self, lab: &str, wanted: Vec<Resource>) -> Answer<Result<u64, String>> {
         let mut right = lock(&self.right);
-        if right.claim.is_some() {
-            return Ok(Ok(()));
+        if right.lease.is_some() {
+            let message = "this agent has its lease already; another agent takes another one";
+            return Err(ErrorObject::new(ErrorCode::Busy, message));
         }
-        let claim = self.state.claim().map_err(|error| self.state_refused("locking", &error))?;
-        Ok(claim.map(|claim| right.claim = Some(claim)))
+        let folder = self.state.here();
+        let refused = |error| self.state_refused("leasing in", &error);
+        let mut lease = match lock_all(&folder, &merged(&wanted)).map_err(refused)? {
+            Ok(lease) => lease,
+            Err(name) => return Ok(Err(name)),
+        };
+        lease.begin().map_err(refused)?;
+        let holding = Holding { lab: lab.to_owned(), resources: wanted };
+        lock(&self.journal).begin_lease(holding).map_err(refused)?;
+        let number = lease.number;
+        right.lease = Some(lease);
+        Ok(Ok(number))
     }
 
-    /// The journals that are to be undone before this agent may change anything.
+    /// Lock what the dead agent of a journal held, as long as the answer is kept; what this agent holds itself is locked already.
+    pub fn borrow(&self, journal: &str, holding: Option<&Holding>) -> Answer<Lease> {
+        let all = [Resource { name: HOST.to_owned(), shared: false }];
+        let mut wanted = merged(holding.map_or(&all[..], |holding| &holding.resources));
+        wanted.insert(format!("journal:{journal}"), false);
+        if let Some(own) = &lock(&self.right).lease {
+            if own.is_of(HOST, false) {
+                return Ok(Lease::default());
+            }
+            wanted.retain(|name, shared| !own.is_of(name, *shared));
+        }
+        let locked = lock_all(&self.state.here(), &wanted);
+        locked.map_err(|error| self.state_refused("leasing in", &error))?.map_err(|name| {
+            let message = format!("what a dead agent left cannot be undone now: another agent holds {name}");
+            ErrorObject::new(ErrorCode::Busy, message)
+        })
+    }
+
+    /// For how long another agent has been seen stopped, as it is `now`; none: it goes on.
+    pub fn stopped_for(&self, author: &Author, stopped: bool, now: Instant) -> Option<Duration> {
+        let mut seen = lock(&self.seen_stopped);
+        if !stopped {
+            seen.remove(&author.journal());
+            return None;
+        }
+        Some(now.duration_since(*seen.entry(author.journal()).or_insert(now)))
+    }
+
+    /// The living agents that hold leases, other than this one.
+    pub fn holders(&self) -> Answer<Vec<(Author, Holding)>> {
+        let own = self.author.journal();
+        self.state.holders(&own).map_err(|error| self.state_refused("reading", &error))
+    }
+
+    /// The journals of dead agents, and what these held.
+    pub fn left(&self) -> Answer<Vec<Left>> {
+        self.state.left().map_err(|error| self.state_refused("reading", &error))
+    }
+
+    /// The journals that are to be undone, for the greeting.
     pub fn predecessors(&self) -> Answer<Vec<Predecessor>> {
-        let tidy = lock(&self.right).claim.is_some();
-        self.state.predecessors(tidy).map_err(|error| self.state_refused("reading", &error))
+        Ok(self.left()?.into_iter().map(|left| left.predecessor).collect())
     }
 
-    /// The right to undo: nobody else works here. Waits for the changes in progress, which may not have happened yet although
+    /// The agent that works here alone, or is in the way of one that would.
+    pub fn busy_pid(&self) -> Answer<Option<u32>> {
+        let alone = |one: &Resource| one.name == HOST && !one.shared;
+        let found = self.holders()?.into_iter().find(|(_, holding)| holding.resources.iter().any(alone));
+        Ok(found.map(|(author, _)| author.pid))
+    }
+
+    /// The right to undo what this agent did. Waits for the changes in progress, which may not have happened yet although
     /// they are journalled, and lets none begin while it is held.
     pub fn may_undo(&self) -> Answer<RwLockWriteGuard<'_, ()>> {
-        self.check_claim()?;
+        self.check_lease()?;
         let guard = self.changing.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.check_not_ending()?;
         Ok(guard)
     }
 
-    fn check_claim(&self) -> Answer<()> {
-        if let Err(busy_pid) = self.claim()? {
-            let message =
-                format!("another agent (process {busy_pid}) works on this host; end it or wait for it");
-            let data = ErrorData { busy_pid: Some(busy_pid), ..ErrorData::default() };
-            return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
+    /// That this agent may work here: by its lease, or, where it was asked for none, alone.
+    fn check_lease(&self) -> Answer<()> {
+        if let Some(lease) = &lock(&self.right).lease {
+            if lease.is_current() {
+                return Ok(());
+            }
+            let message = "the lease of this agent has passed on: it changes nothing more";
+            return Err(ErrorObject::new(ErrorCode::Busy, message));
         }
-        Ok(())
+        let all = vec![Resource { name: HOST.to_owned(), shared: false }];
+        if self.lease("", all)?.is_ok() {
+            return Ok(());
+        }
+        let busy_pid = self.holders()?.first().map(|(author, _)| author.pid);
+        let other =
+            busy_pid.map_or_else(|| "of an older version".to_owned(), |pid| format!("(process {pid})"));
+        let message = format!("another agent {other} works on this host; end it or wait for it");
+        let data = ErrorData { busy_pid, ..ErrorData::default() };
+        Err(ErrorObject::new(ErrorCode::Busy, message).with(data))
     }
 
-    /// The right to change this host: nobody else works here and nothing is left of dead agents.
+    /// The right to change this host: it has a lease, and nothing is left of dead agents that held the same.
     pub fn may_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
-        self.check_claim()?;
+        self.check_lease()?;
         let guard = self.begin_change()?;
         if lock(&self.right).clean {
             return Ok(guard);
         }
-        let journals: Vec<String> = self.predecessors()?.into_iter().map(|each| each.journal).collect();
+        let wanted =
+            lock(&self.journal).holding().map(|holding| merged(&holding.resources)).unwrap_or_default();
+        let journals: Vec<String> = self
+            .left()?
+            .into_iter()
+            .filter(|left| left.is_in_the_way(&wanted))
+            .map(|left| left.predecessor.journal)
+            .collect();
         if journals.is_empty() {
             lock(&self.right).clean = true;
             return Ok(guard);

@@ -1,17 +1,18 @@
-//! The state folder: the lock that lets one agent work at a time, and the journals of all.
+//! The state folder: whose journals are there, of the living and of the dead.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context};
 use iolab_protocol::{Predecessor, Undo};
-use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
 
-use crate::host::journal::{replay, Author, DRAFT_EXTENSION, EXTENSION};
+use crate::host::journal::{replay, Author, Holding, Told, DRAFT_EXTENSION, EXTENSION};
+use crate::host::leases::conflicts;
 use crate::kernel::procfs::{boot_id, stat};
 
 /// The state folder of this user on this host.
@@ -22,8 +23,13 @@ pub struct StateFolder {
     handle: File,
 }
 
-/// The right to change this host; given up when the agent ends, however it ends.
-pub type Claim = Flock<File>;
+/// The journal of a dead agent that is not undone.
+pub struct Left {
+    /// For the greeting.
+    pub predecessor: Predecessor,
+    /// What it held; none: an older agent, which worked alone.
+    pub holding: Option<Holding>,
+}
 
 impl StateFolder {
     /// Open the folder, making it if need be.
@@ -65,50 +71,62 @@ impl StateFolder {
         Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name)
     }
 
-    /// Take the lock; the other agent's process when one has it.
-    pub fn claim(&self) -> io::Result<Result<Claim, u32>> {
-        let mut options = OpenOptions::new();
-        let file = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.path("lock"))?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(mut claim) => {
-                claim.set_len(0)?;
-                claim.rewind()?;
-                write!(claim, "{}", std::process::id())?;
-                Ok(Ok(claim))
-            }
-            Err((file, nix::Error::EWOULDBLOCK)) => Ok(Err(holder(file)?)),
-            Err((_, errno)) => Err(errno.into()),
-        }
+    /// The state folder by a name that leads to no other.
+    pub fn here(&self) -> PathBuf {
+        self.path(".")
     }
 
-    /// The journals of dead agents that are not undone. With `tidy` those that have nothing to undo are removed, for which the lock is needed.
-    pub fn predecessors(&self, tidy: bool) -> io::Result<Vec<Predecessor>> {
+    /// The journals of dead agents that are not undone. Those that have nothing to undo are removed.
+    pub fn left(&self) -> io::Result<Vec<Left>> {
+        let mut found = Vec::new();
+        for (path, text) in self.texts()? {
+            match judge(&text) {
+                Verdict::Alive(..) => {}
+                Verdict::Dirty(left) => found.push(left),
+                Verdict::Clean => remove_file_if_there(&path)?,
+            }
+        }
+        found.sort_by_key(|each| (each.predecessor.started_ns, each.predecessor.pid));
+        Ok(found)
+    }
+
+    /// The living agents that hold leases, but the one of the journal `own`.
+    pub fn holders(&self, own: &str) -> io::Result<Vec<(Author, Holding)>> {
+        let living = self.texts()?.into_iter().filter_map(|(_, text)| match judge(&text) {
+            Verdict::Alive(author, Some(holding)) if author.journal() != own => Some((author, holding)),
+            _ => None,
+        });
+        Ok(living.collect())
+    }
+
+    /// All journals that can be read; drafts of the dead are removed.
+    fn texts(&self) -> io::Result<Vec<(PathBuf, String)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.journals())? {
             let path = entry?.path();
-            let is_journal = path.extension().is_some_and(|extension| extension == EXTENSION);
-            if tidy && !is_journal {
+            if path.extension().is_none_or(|extension| extension != EXTENSION) {
                 remove_stale_draft(&path)?;
-            }
-            let Some(bytes) = is_journal.then(|| fs::read(&path).ok()).flatten() else { continue };
-            match judge(&String::from_utf8_lossy(&bytes)) {
-                Verdict::Alive => {}
-                Verdict::Dirty(predecessor) => found.push(predecessor),
-                Verdict::Clean => {
-                    if tidy {
-                        fs::remove_file(&path)?;
-                    }
-                }
+            } else if let Ok(bytes) = fs::read(&path) {
+                found.push((path, String::from_utf8_lossy(&bytes).into_owned()));
             }
         }
-        found.sort_by_key(|each| (each.started_ns, each.pid));
         Ok(found)
+    }
+}
+
+/// Another agent may have removed it.
+fn remove_file_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+impl Left {
+    /// Whether it must be undone before an agent may change what is `wanted`.
+    pub fn is_in_the_way(&self, wanted: &BTreeMap<String, bool>) -> bool {
+        let held = self.holding.as_ref().map(|holding| &holding.resources[..]);
+        held.is_none_or(|held| !conflicts(wanted, held).is_empty())
     }
 }
 
@@ -134,26 +152,10 @@ fn check_private(seen: &fs::Metadata, name: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The process that has the lock, as it wrote it there just after taking it.
-fn holder(mut file: File) -> io::Result<u32> {
-    for _ in 0..HOLDER_TRIES {
-        let mut text = String::new();
-        file.rewind()?;
-        file.read_to_string(&mut text)?;
-        if let Ok(pid) = text.trim().parse() {
-            return Ok(pid);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    Ok(0)
-}
-
-const HOLDER_TRIES: usize = 20;
-
 /// Remove the draft of a journal whose agent died while it wrote it.
 fn remove_stale_draft(path: &Path) -> io::Result<()> {
     if path.extension().is_some_and(|extension| extension == DRAFT_EXTENSION) && !is_draft_of_living(path) {
-        fs::remove_file(path)?;
+        remove_file_if_there(path)?;
     }
     Ok(())
 }
@@ -166,29 +168,26 @@ fn is_draft_of_living(path: &Path) -> bool {
 }
 
 enum Verdict {
-    Alive,
+    Alive(Author, Option<Holding>),
     Clean,
-    Dirty(Predecessor),
+    Dirty(Left),
 }
 
 fn judge(text: &str) -> Verdict {
-    let Some((author, changes)) = replay(text) else { return Verdict::Clean };
+    let Some(Told { author, holding, changes }) = replay(text) else { return Verdict::Clean };
     if author.boot_id != boot_id() {
         return Verdict::Clean;
     }
     if is_alive(author.pid, author.start_ticks) {
-        return Verdict::Alive;
+        return Verdict::Alive(author, holding);
     }
-    let left = changes.iter().filter(|change| outlives(&author, &change.undo)).count();
-    if left == 0 {
+    let entries = changes.iter().filter(|change| outlives(&author, &change.undo)).count();
+    if entries == 0 {
         return Verdict::Clean;
     }
-    Verdict::Dirty(Predecessor {
-        journal: author.journal(),
-        pid: author.pid,
-        started_ns: author.started_ns,
-        entries: left,
-    })
+    let predecessor =
+        Predecessor { journal: author.journal(), pid: author.pid, started_ns: author.started_ns, entries };
+    Verdict::Dirty(Left { predecessor, holding })
 }
 
 /// Whether a change is still there after its agent has died: what a rootless agent made is gone, except processes and files on a disk,
@@ -202,7 +201,8 @@ pub fn outlives(author: &Author, undo: &Undo) -> bool {
     lasts || !author.rootless
 }
 
-fn is_alive(pid: u32, start_ticks: u64) -> bool {
+/// Whether a process is there still, and no other with its number.
+pub fn is_alive(pid: u32, start_ticks: u64) -> bool {
     stat(pid).is_some_and(|seen| seen.start_ticks == start_ticks && !seen.ended)
 }
 

@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::time::Duration;
 
+use nix::poll::{poll, PollFd, PollFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
 /// The environment variable that names, in everything an agent starts, that agent's journal.
@@ -13,6 +16,8 @@ pub const MARK: &str = "IOLAB_JOURNAL";
 pub struct ProcessStat {
     /// Whether it has ended and only waits to be collected.
     pub ended: bool,
+    /// Whether it is stopped (SIGSTOP), or by a debugger.
+    pub stopped: bool,
     /// Its group.
     pub group: u32,
     /// When the kernel started it (clock ticks).
@@ -28,6 +33,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     // Fields from the third on, numbered as in proc_pid_stat(5).
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     Some(ProcessStat {
+        stopped: matches!(*fields.first()?, "T" | "t"),
         ended: matches!(*fields.first()?, "Z" | "X"),
         group: fields.get(5 - 3)?.parse().ok()?,
         start_ticks: fields.get(22 - 3)?.parse().ok()?,
@@ -76,6 +82,21 @@ fn is_alone_in_user_namespace(pid: u32) -> bool {
     map.lines().count() == 1 && map.split_ascii_whitespace().nth(2) == Some("1")
 }
 
+/// Kill one process, stopped or not, and wait until it has ended. False: it has not within `limit`.
+pub fn end_process(pid: u32, start_ticks: u64, limit: Duration) -> bool {
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // Opened first: what is looked at next is the process that the signal goes to.
+    let Some(process) = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok()) else { return true };
+    if stat(pid).is_none_or(|seen| seen.start_ticks != start_ticks) {
+        return true;
+    }
+    // One that has ended meanwhile refuses the signal; its descriptor says so.
+    let _ = pidfd_send_signal(&process, Signal::KILL);
+    let limit_ms = u16::try_from(limit.as_millis()).unwrap_or(u16::MAX);
+    // Readable when its last thread has ended, with all its files closed.
+    matches!(poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], limit_ms), Ok(1))
+}
+
 /// All processes.
 pub fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -95,7 +116,10 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_confuse() {
         let text = "7 (a) b (c)) S 1 42 42 0 -1 4194304 120 0 0 0 12 90 0 0 20 0 1 0 7712 100";
-        assert_eq!(parse_stat(text), Some(ProcessStat { ended: false, group: 42, start_ticks: 7712 }));
+        assert_eq!(
+            parse_stat(text),
+            Some(ProcessStat { ended: false, stopped: false, group: 42, start_ticks: 7712 })
+        );
     }
 
     #[test]

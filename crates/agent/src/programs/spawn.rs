@@ -11,18 +11,18 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iolab_protocol::calls::{Confined, OwnUser};
 use iolab_protocol::results::Walls;
-use iolab_protocol::ErrorObject;
+use iolab_protocol::{ErrorCode, ErrorObject};
 use nix::fcntl::{fcntl, FcntlArg, FdFlag, OFlag};
 use nix::unistd::pipe2;
 
 use crate::kernel::clock::now_ns;
 use crate::kernel::faults::{describe, refused, Answer};
 use crate::kernel::procfs::MARK;
-use crate::programs::child::{Child, Children, Kin, Pipes};
+use crate::programs::child::{Child, Children, End, Kin, Pipes, Tended};
 use crate::programs::confine;
 use crate::programs::launch::{Launch, Place};
 
@@ -243,4 +243,50 @@ fn inherit(descriptor: &OwnedFd) -> io::Result<()> {
 pub fn search_path() -> String {
     let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
     format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")
+}
+/// A program that ran to its end.
+pub struct Ran {
+    /// The process.
+    pub child: Arc<Child>,
+    /// How it ended.
+    pub end: End,
+    /// Whether it was killed because its time was over.
+    pub timed_out: bool,
+}
+
+/// A program that runs and is not tended yet.
+pub struct Begun {
+    /// The process.
+    pub child: Arc<Child>,
+    /// What it writes.
+    pub pipes: Pipes,
+    /// When it was asked for.
+    pub ordered: Instant,
+}
+
+impl Begun {
+    /// Tend the program to its end, at most for `limit` from when it was asked for. One that does not end although it is killed then
+    /// is an error, and is collected whenever it ends.
+    pub fn finish(self, limit: Duration) -> Answer<Ran> {
+        let Self { child, pipes, ordered } = self;
+        let timed_out = match child.tend(pipes, ordered.checked_add(limit), Kin::GoOn) {
+            Tended::Ended { timed_out } => timed_out,
+            Tended::Stuck(pipes) => return Err(stuck(child, pipes, limit)),
+        };
+        let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
+        Ok(Ran { child, end, timed_out })
+    }
+}
+
+fn stuck(child: Arc<Child>, pipes: Pipes, limit: Duration) -> ErrorObject {
+    let pid = child.pid;
+    // Where no thread can be had it stays uncollected, which harms nobody.
+    let _ = std::thread::Builder::new().name(format!("tend {pid}")).spawn(move || {
+        child.tend(pipes, None, Kin::GoOn);
+    });
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let message = format!(
+        "process {pid} did not end within {limit_ms} ms, nor when it was killed: it waits in the kernel, as for a disk that does not answer"
+    );
+    ErrorObject::deadline(message, limit_ms)
 }

@@ -8,6 +8,7 @@ use iolab_protocol::{Hello, PROTOCOL_VERSION};
 use nix::unistd::Uid;
 use sha2::{Digest, Sha256};
 
+use crate::changes::leases;
 use crate::host::Host;
 use crate::kernel::clock::now_ns;
 use crate::kernel::faults::Answer;
@@ -28,9 +29,8 @@ pub struct Beginning {
     pub closed: Option<String>,
 }
 
-/// Compose the first line; takes the lock if it is free.
+/// Compose the first line.
 pub fn greet(host: &Host, beginning: &Beginning) -> Answer<Hello> {
-    let busy_pid = host.claim()?.err();
     let predecessors = host.predecessors()?;
     let (capabilities, limits) = abilities(beginning, host.is_init);
     Ok(Hello {
@@ -43,7 +43,8 @@ pub fn greet(host: &Host, beginning: &Beginning) -> Answer<Hello> {
         state_dir: host.state.name.to_string_lossy().into_owned(),
         capabilities,
         limits,
-        busy_pid,
+        busy_pid: host.busy_pid()?,
+        holders: leases::holders(host)?,
         predecessors,
     })
 }

@@ -4,17 +4,17 @@ use std::sync::LazyLock;
 
 use iolab_protocol::{Refusal, Request};
 
+use crate::changes::{commands, folders, journals, leases, setting, supervise};
+use crate::facts;
+use crate::measuring::{captures, devices, series, traffic, watches, wires};
+use crate::session::{ending, greeting, relays};
 use crate::verbs::{Job, Verb};
-use crate::{
-    changes::commands, changes::folders, changes::journals, changes::setting, changes::supervise, facts,
-    measuring::captures, measuring::devices, measuring::series, measuring::traffic, measuring::watches,
-    measuring::wires, session::ending, session::greeting, session::relays,
-};
 
 /// Every method.
 pub fn all() -> Vec<Verb> {
     let rooms = [
         Vec::from(greeting::verbs()),
+        leases::verbs().into(),
         commands::verbs().into(),
         supervise::verbs().into(),
         folders::verbs().into(),

@@ -3,7 +3,7 @@
 pub mod answers;
 pub mod ending;
 pub mod greeting;
-pub mod lease;
 pub mod methods;
 pub mod relays;
 pub mod serve;
+pub mod silence;

@@ -8,7 +8,7 @@ use iolab_protocol::{parse_request, ErrorCode, ErrorObject, Frame, LineSplitter,
 use crate::host::Host;
 use crate::session::answers::{answer, work_aside};
 use crate::session::ending::end;
-use crate::{session::lease, session::methods};
+use crate::session::{methods, silence};
 
 /// Serve requests until standard input ends, then undo everything and exit.
 pub fn serve(host: &Arc<Host>) -> ! {
@@ -19,7 +19,7 @@ pub fn serve(host: &Arc<Host>) -> ! {
         match input.read(&mut buffer) {
             Ok(0) => end(host, |_| {}),
             Ok(length) => {
-                lease::renew();
+                silence::renew();
                 splitter.push(&buffer[..length], |frame| take(host, &frame));
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -126,7 +126,7 @@ fn an_unknown_method_is_refused() {
     let request = parse_request(br#"{"jsonrpc":"2.0","id":7,"method":"agent.sing"}"#).unwrap();
     let refusal = crate::session::methods::read(&request).err().unwrap();
     assert_eq!((refusal.id, refusal.error.code), (Some(7), iolab_protocol::ErrorCode::Method));
-    assert!(refusal.error.message.contains("agent.ping, command.run"), "{}", refusal.error.message);
+    assert!(refusal.error.message.contains("agent.ping, lease.take"), "{}", refusal.error.message);
 }
 
 fn json() -> impl Strategy<Value = String> {

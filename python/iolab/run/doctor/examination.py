@@ -80,8 +80,8 @@ def _privilege(agent: Agent) -> Finding:
 
 def _free(agent: Agent) -> Finding:
     hello = agent.hello
-    if hello.busy_pid is not None:
-        return limited("host", HeldByLab(pid=hello.busy_pid))
+    if hello.holders:
+        return limited("host", HeldByLab(pid=hello.holders[0].pid))
     left = sum(predecessor.entries for predecessor in hello.predecessors)
     return (
         limited("host", ChangesLeft(changes=left)) if left else good("host", HostExamined(code="host-free"))

@@ -2,21 +2,28 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from iolab.agent.client import UNDO_DEADLINE_S, Agent
-from iolab.agent.decoding import understood
-from iolab.agent.messages import Json
+from iolab.agent.decoding import decode, understood
+from iolab.agent.messages import Holder, Json, Resource
 from iolab.agent.ssh import SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
-from iolab.errors import AgentError, UnsupportedError
+from iolab.errors import AgentError, Refused, UnsupportedError
 from iolab.locale import Phrase, Text
 
 LOGIN = "SSH_CONNECTION"
 """What sshd tells every session: the client's address and port, then its own."""
 SHOW = ("ip", "-details", "-j", "addr")
+EVERYTHING = (Resource(name="host"),)
+"""The lease of a lab: the whole host, for it alone."""
+ASKED_EVERY_S = 0.25
+"""How often a host that is held is asked for."""
+SAID_EVERY_S = 30.0
+"""How often is said what is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +84,65 @@ def _left_behind(trouble: Text) -> Text:
     return closing if named else Phrase("run.closing-then-clean", closing=closing)
 
 
-def refuse_unclean(agent: Agent, host: str | None = None) -> None:
-    """Raise unless this host, or the one that is reached by ssh as `host`, is free and clean.
+def _holders(refused: Refused) -> tuple[Holder, ...] | None:
+    """Return who holds what was refused; None: nobody who lives."""
+    data = refused.data if isinstance(refused.data, dict) else {}
+    return decode(tuple[Holder, ...], data["holders"], "holders") if "holders" in data else None
+
+
+def _silent(_said: Text) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The lab that takes hosts, and how long it waits for others that hold them."""
+
+    lab: str
+    """Its name, for people who wait for it."""
+    limit_s: float = 0.0
+    """0: a host that is held is refused at once [s]."""
+    tell: Callable[[Text], None] = _silent
+    """Prints what it waits for, and what was undone first."""
+
+
+def occupy(agent: Agent, waiting: Waiting, host: str | None = None) -> None:
+    """Take this host, or the one that is reached by ssh as `host`, for a lab; undo what killed agents left there.
+
+    An agent that stands in the way and has been stopped for 20 s is ended.
 
     Raises:
-        UnsupportedError: another agent holds it, or a dead one left changes.
+        UnsupportedError: another lab holds it for longer than is waited, or what was left cannot be undone.
     """
     name, clean = (
         (Phrase("run.the-host"), "iolab clean") if host is None else (host, f"iolab clean --host {host}")
     )
-    if agent.hello.busy_pid is not None:
-        raise UnsupportedError(Phrase("run.host-held-by-lab", host=name, pid=agent.hello.busy_pid))
-    left = sum(predecessor.entries for predecessor in agent.hello.predecessors)
-    if left:
-        raise UnsupportedError(Phrase("run.host-has-changes-left", host=name, count=left, command=clean))
+    until, said = time.monotonic() + waiting.limit_s, 0
+    while True:
+        try:
+            leased = agent.lease(waiting.lab, EVERYTHING)
+            break
+        except Refused as refused:
+            if not refused.is_busy:
+                raise
+            found = _holders(refused)
+            if found is None:
+                raise UnsupportedError(
+                    Phrase("run.left-changes-stay", host=name, seen=str(refused), command=clean)
+                ) from refused
+            holders = [
+                Phrase("run.lab-of-process", lab=one.lab or Phrase("run.unnamed-lab"), pid=one.pid)
+                for one in found
+            ] or [Phrase("run.lab-of-older-version")]
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise UnsupportedError(Phrase("run.host-held-by-lab", host=name, holders=holders))
+        if (waited_s := waiting.limit_s - left_s) >= said * SAID_EVERY_S:
+            waiting.tell(Phrase("run.waiting-for-labs", host=name, holders=holders, seconds=round(left_s)))
+            said = int(waited_s // SAID_EVERY_S) + 1
+        time.sleep(min(ASKED_EVERY_S, left_s))  # the agent there cannot tell when another lab ends
+    if leased.undone:
+        waiting.tell(Phrase("run.changes-undone-first", host=name, count=leased.undone))
 
 
 def parse_ends(text: str) -> Ends | None:

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import Json
-from iolab.agent.ssh import LEASE_S
-from iolab.errors import AgentError, InputError, Problem, UnsupportedError
+from iolab.agent.ssh import UNHEARD_S
+from iolab.errors import AgentError, InputError, Problem
 from iolab.experiment import Resolver, cells, resolver_of
 from iolab.experiment.experiment import Cell, Experiment, Section
 from iolab.experiment.factors.product import MOST_CELLS, sample
@@ -19,7 +19,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.locale import Phrase, Text
 from iolab.run.agents import Agents
-from iolab.run.hosts.host_agent import agent_on, carriers_here, refuse_unclean
+from iolab.run.hosts.host_agent import Waiting, agent_on, carriers_here, occupy
 from iolab.run.hosts.host_facts import read_facts
 
 TOGETHER = 16
@@ -27,7 +27,6 @@ TOGETHER = 16
 REBOOT_DEADLINE_S = 180.0
 """Servers test their memory before they boot."""
 REBOOT_INTERVAL_S = 2.0
-UNDONE_SHOWN = 3
 PLACE = frozenset({"kind", "ssh"})
 """Keys of a machine that say on which host it is."""
 T = TypeVar("T")
@@ -68,87 +67,59 @@ def hosts_of(experiment: Experiment) -> dict[str, str]:
     return found
 
 
-def reach(host: str, name: str, own_pid: int | None = None) -> Agent:
-    """Start the agent of a host, which must be free and clean.
+def lab_name(experiment: Experiment) -> str:
+    """Return the name that others see who wait for the lab of an experiment."""
+    return experiment.source.rpartition("/")[2]
 
-    `own_pid` is the agent of this run that was lost there. Where it still holds the host, its connection was cut and
-    the end of its lease is waited for; where it was killed, what it left is undone. The host was clean when the run
-    began, so what is left by an agent of that number is ours.
+
+def reach(host: str, name: str, waiting: Waiting) -> Agent:
+    """Start the agent of a host and take the host for a lab.
 
     Raises:
         AgentError: the host cannot be reached.
-        UnsupportedError: it is not free, or not clean; what could not be undone there is named.
+        UnsupportedError: it is not free, or what a killed agent left there cannot be undone.
     """
     agent = agent_on(host, name)
-    for _ in range(LEASE_S + 5):
-        if own_pid is None or agent.hello.busy_pid != own_pid:
-            break
-        agent.close()
-        time.sleep(1)  # the other agent frees the host at the end of its lease; nobody but it knows when
-        agent = agent_on(host, name)
     try:
-        if own_pid is not None and _undo_left(agent, own_pid, host):
-            agent.close()
-            agent = agent_on(host, name)  # its greeting says whether anything is left
-        refuse_unclean(agent, host)
-    except UnsupportedError:
+        occupy(agent, waiting, host)
+    except BaseException:
         agent.close()
         raise
     return agent
 
 
-def reach_again(host: str, name: str, own_pid: int | None) -> Agent:
+def reach_again(host: str, name: str, waiting: Waiting) -> Agent:
     """Start the agent of a host that was lost in mid-run, waiting until it has booted.
+
+    Where only the connection was cut, the lost agent holds the host until it has heard nothing for `UNHEARD_S`.
 
     Raises:
         AgentError: it did not come back in time.
-        UnsupportedError: it is not free, or not clean.
+        UnsupportedError: it is not free, or what was left there cannot be undone.
     """
     until = time.monotonic() + REBOOT_DEADLINE_S
+    patient = replace(waiting, limit_s=max(waiting.limit_s, UNHEARD_S + 5))
     while True:
         try:
-            return reach(host, name, own_pid)
+            return reach(host, name, patient)
         except AgentError:
             if time.monotonic() > until:
                 raise
         time.sleep(REBOOT_INTERVAL_S)  # a host that boots tells nobody
 
 
-def _undo_left(agent: Agent, pid: int, host: str) -> bool:
-    """Undo what an agent of ours left that was killed, or could not undo; tell whether there was anything.
-
-    Raises:
-        UnsupportedError: some of it cannot be undone.
-    """
-    left = [one for one in agent.hello.predecessors if one.pid == pid]
-    try:
-        failed = [failure for one in left for failure in agent.undo(one.journal).failed]
-    except BaseException:
-        agent.close()
-        raise
-    if failed:
-        said = [
-            Phrase("errors.failed-with-reason", what=failure.undo_key, reason=failure.reason)
-            for failure in failed[:UNDONE_SHOWN]
-        ]
-        raise UnsupportedError(
-            Phrase("run.changes-cannot-be-undone", host=host, count=len(failed), said=said)
-        )
-    return bool(left)
-
-
 @contextmanager
-def reach_hosts(here: Agent, hosts: Mapping[str, str]) -> Iterator[Agents]:
-    """Start an agent on every host; leaving ends them, which undoes everything there.
+def reach_hosts(here: Agent, hosts: Mapping[str, str], waiting: Waiting) -> Iterator[Agents]:
+    """Take this host, start an agent on every other and take these; leaving ends them, which undoes everything there.
 
     Raises:
         AgentError: a host cannot be reached, or undoing left something behind.
-        UnsupportedError: a host, or this one, is not free, or not clean.
+        UnsupportedError: a host, or this one, is not free, or not to be cleaned.
     """
-    refuse_unclean(here)
+    occupy(here, waiting)
     agents = Agents(here)
     try:
-        reached = together(lambda name: reach(hosts[name], name), list(hosts))
+        reached = together(lambda name: reach(hosts[name], name, waiting), list(hosts))
         for name, agent in reached.items():
             if isinstance(agent, Agent):
                 agents.add(name, agent)

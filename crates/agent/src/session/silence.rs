@@ -1,4 +1,4 @@
-//! The lease of an agent on another host: when its controller has said nothing for so long, it has gone. A cut cable closes
+//! How long the controller of an agent on another host may be silent: after that it has gone. A cut cable closes
 //! no standard input: the server that holds it waits for hours.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use crate::host::Host;
 use crate::kernel::clock::now_ns;
 use crate::session::ending::end;
 
-/// The argument that gives the lease in seconds.
-pub const ARGUMENT: &str = "--lease-s";
+/// The argument that gives it in seconds.
+pub const ARGUMENT: &str = "--silence-s";
 
 /// Read the argument's value.
 pub fn parse(text: Option<&str>) -> anyhow::Result<Duration> {
@@ -29,13 +29,13 @@ pub fn renew() {
     HEARD_NS.store(now_ns(), Ordering::Relaxed);
 }
 
-/// Undo everything and exit when the controller is not heard for `lease`.
-pub fn watch(host: &Arc<Host>, lease: Duration) -> anyhow::Result<()> {
+/// Undo everything and exit when the controller is not heard for `silence`.
+pub fn watch(host: &Arc<Host>, silence: Duration) -> anyhow::Result<()> {
     renew();
     let host = Arc::clone(host);
-    let watching = thread::Builder::new().name("lease".to_owned()).spawn(move || loop {
+    let watching = thread::Builder::new().name("silence".to_owned()).spawn(move || loop {
         let silent = Duration::from_nanos(now_ns().saturating_sub(HEARD_NS.load(Ordering::Relaxed)));
-        match lease.checked_sub(silent).filter(|left| !left.is_zero()) {
+        match silence.checked_sub(silent).filter(|left| !left.is_zero()) {
             Some(left) => thread::sleep(left),
             None => end(&host, |_| {}),
         }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_is_a_whole_number_of_seconds() {
+    fn a_silence_is_a_whole_number_of_seconds() {
         assert_eq!(parse(Some("20")).ok(), Some(Duration::from_secs(20)));
         for wrong in [None, Some(""), Some("0"), Some("-1"), Some("1.5"), Some("3601")] {
             assert!(parse(wrong).is_err());

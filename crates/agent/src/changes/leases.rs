@@ -1,0 +1,126 @@
+//! Answer `lease.take`: end a holder that is stopped, undo what dead holders left, then hold all that is asked for, or nothing.
+
+use std::time::{Duration, Instant};
+
+use iolab_protocol::lease::{Holder, LeaseTake, Leased};
+use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
+
+use crate::changes::journals::undo_dead;
+use crate::host::journal::{Author, Holding};
+use crate::host::leases::{conflicts, is_name, merged};
+use crate::host::Host;
+use crate::kernel::faults::Answer;
+use crate::kernel::procfs::{end_process, stat};
+use crate::verbs::{verb, Verb};
+
+/// The method of leases.
+pub fn verbs() -> [Verb; 1] {
+    [verb("lease.take", |host, params| take(host, &params)).in_order()]
+}
+
+/// All agents that hold leases, for people.
+pub fn holders(host: &Host) -> Answer<Vec<Holder>> {
+    Ok(host.holders()?.into_iter().map(|(author, holding)| shown(&author, holding)).collect())
+}
+
+fn take(host: &Host, params: &LeaseTake) -> Answer<Leased> {
+    if let Some(wrong) = params.resources.iter().find(|one| !is_name(&one.name)) {
+        let message =
+            "a resource's name has 1 to 120 letters, digits or : . , + _ - @ and begins with no dot";
+        return Err(ErrorObject::params(message, wrong.name.clone()));
+    }
+    if params.resources.is_empty() || params.resources.len() > MOST {
+        let message = format!("a lease is on 1 to {MOST} resources");
+        return Err(ErrorObject::params(message, params.resources.len()));
+    }
+    let mut leased = Leased { number: 0, ended: Vec::new(), undone: 0 };
+    for _ in 0..TRIES {
+        leased.undone += undo_what_is_in_the_way(host, params)?;
+        match host.lease(&params.lab, params.resources.clone())? {
+            Ok(number) => return Ok(Leased { number, ..leased }),
+            Err(name) => {
+                let ended = end_stopped(host, params)?;
+                if ended.is_empty() {
+                    return Err(held_by_others(host, params, &name)?);
+                }
+                leased.ended.extend(ended);
+            }
+        }
+    }
+    Err(ErrorObject::new(ErrorCode::Busy, "others take and leave these resources all the time; try again"))
+}
+
+fn undo_what_is_in_the_way(host: &Host, params: &LeaseTake) -> Answer<u64> {
+    let wanted = merged(&params.resources);
+    let mut undone = 0;
+    for left in host.left()?.into_iter().filter(|left| left.is_in_the_way(&wanted)) {
+        let journal = left.predecessor.journal;
+        let report = match undo_dead(host, &journal, None) {
+            Ok(report) => report,
+            // Another agent has undone it.
+            Err(error) if error.code == ErrorCode::Unknown => continue,
+            Err(error) => return Err(error),
+        };
+        undone += report.undone;
+        if let Some(first) = report.failed.first() {
+            let message = format!(
+                "a dead agent left changes that cannot be undone: {}: {}",
+                first.entry.undo_key, first.reason
+            );
+            let data = ErrorData { journals: Some(vec![journal]), ..ErrorData::default() };
+            return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
+        }
+    }
+    Ok(undone)
+}
+
+/// End the holders in the way that have been stopped for long enough; their processes.
+fn end_stopped(host: &Host, params: &LeaseTake) -> Answer<Vec<u32>> {
+    let limit = Duration::from_millis(params.stopped_ms);
+    let in_the_way = in_the_way(host, params)?;
+    let mut ended = Vec::new();
+    for (author, _) in in_the_way {
+        if host.stopped_for(&author, is_stopped(&author), Instant::now()).is_none_or(|time| time < limit) {
+            continue;
+        }
+        if !end_process(author.pid, author.start_ticks, END_LIMIT) {
+            let message =
+                format!("process {}, which is stopped, did not end although it was killed", author.pid);
+            return Err(ErrorObject::new(ErrorCode::Busy, message));
+        }
+        ended.push(author.pid);
+    }
+    Ok(ended)
+}
+
+fn in_the_way(host: &Host, params: &LeaseTake) -> Answer<Vec<(Author, Holding)>> {
+    let wanted = merged(&params.resources);
+    let found = host.holders()?.into_iter().filter_map(|(author, holding)| {
+        let resources = conflicts(&wanted, &holding.resources);
+        (!resources.is_empty()).then_some((author, Holding { resources, ..holding }))
+    });
+    Ok(found.collect())
+}
+
+fn held_by_others(host: &Host, params: &LeaseTake, name: &str) -> Answer<ErrorObject> {
+    let in_the_way = in_the_way(host, params)?;
+    let holders: Vec<Holder> =
+        in_the_way.into_iter().map(|(author, holding)| shown(&author, holding)).collect();
+    let of = holders.iter().map(|one| format!("'{}' (process {})", one.lab, one.pid)).collect::<Vec<_>>();
+    let of = if of.is_empty() { "another agent".to_owned() } else { of.join(", ") };
+    let busy_pid = holders.first().map(|one| one.pid);
+    let data = ErrorData { busy_pid, holders: Some(holders), ..ErrorData::default() };
+    Ok(ErrorObject::new(ErrorCode::Busy, format!("{name} is held by {of}")).with(data))
+}
+
+fn shown(author: &Author, holding: Holding) -> Holder {
+    Holder { pid: author.pid, lab: holding.lab, resources: holding.resources, stopped: is_stopped(author) }
+}
+
+fn is_stopped(author: &Author) -> bool {
+    stat(author.pid).is_some_and(|seen| seen.start_ticks == author.start_ticks && seen.stopped)
+}
+
+const MOST: usize = 4096;
+const TRIES: usize = 20;
+const END_LIMIT: Duration = Duration::from_secs(5);
