@@ -4,10 +4,11 @@ They are named pc6, pc7 and so on; eth0 leads to the namespace `ctl`, where ssh 
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from tests.guest.labs import ask_monitor
+from tests.guest.labs import PATIENCE_S, ask_monitor
 from tests.netns.runs import LOOK_AGAIN_S
 from tests.netns.sshd import keygen
 
@@ -29,8 +30,9 @@ ip addr add 198.19.$3.2/24 dev eth0 2>/dev/null || true; ip link set eth0 up
 """
 """What a computer's own boot does; the guest's own agent has a state folder that is not the one of agents by ssh."""
 LISTEN = "exec /usr/sbin/sshd -f /run/sshd/config\n"
-MEASURING = "for i in $(seq 600); do pgrep -x -a iperf3 | grep -q -e --client && break; sleep 1; done; "
-"""Waits on a computer until it sends."""
+MEASURING = "until pgrep -x -a iperf3 | grep -q -e --client; do sleep 1; done; "
+"""Waits on a computer until it sends; where that takes longer than PATIENCE_S, the test fails."""
+PATIENCE_MS = int(PATIENCE_S * 1000)
 BOOT_DEADLINE_S = 60.0
 """A boot takes 3 s on a calm host and 10 s on a busy one."""
 RESETS = 3
@@ -59,8 +61,8 @@ class Computers:
                 f"Host pc{number}\n HostName 198.19.{number}.2\n User root\n" for number in self.numbers
             )
         )
-        for number in self.numbers:
-            self.boot(number)
+        with ThreadPoolExecutor(len(self.numbers)) as workers:
+            list(workers.map(self.boot, self.numbers))
 
     @property
     def ssh(self) -> str:
@@ -71,7 +73,8 @@ class Computers:
         """Do what a computer's boot does, as soon as its own agent answers."""
         keys = [(self._folder / name).read_text() for name in ("key.pub", "host_key")]
         script = SSHD + self._boot + LISTEN
-        done = self.agent(number).run(["sh", "-ec", script, "boot", *keys, str(number)], timeout_ms=180_000)
+        argv = ["sh", "-ec", script, "boot", *keys, str(number)]
+        done = self.agent(number).run(argv, timeout_ms=PATIENCE_MS)
         assert done.succeeded, done.stderr
 
     def reset(self, number: int) -> None:
@@ -102,5 +105,7 @@ class Computers:
         return self._agents.of(f"pc{number}")
 
     def inside(self, number: int, script: str) -> str:
-        """Return what a script prints there, run by its own agent."""
-        return self.agent(number).run(["sh", "-c", script], timeout_ms=180_000).stdout
+        """Return what a script prints there, run by its own agent; one that is not done in time fails."""
+        done = self.agent(number).run(["sh", "-c", script], timeout_ms=PATIENCE_MS)
+        assert not done.timed_out, f"pc{number} had not done it after {PATIENCE_S:.0f} s: {script}"
+        return done.stdout

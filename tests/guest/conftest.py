@@ -58,9 +58,9 @@ def xen(image: Image) -> Image:
 
 
 @pytest.fixture(scope="session")
-def disk_of_images(image: Image, xen: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A disk of a host that runs Xen, on which there are images already."""
-    return make_disk(tmp_path_factory.mktemp("xen"), (image, xen))
+def disk_of_image(image: Image, xen: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A disk of a host that runs Xen, on which the image and the agent are already."""
+    return make_disk(tmp_path_factory.mktemp("xen"), image)
 
 
 @pytest.fixture(scope="session")

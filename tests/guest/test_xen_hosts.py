@@ -22,7 +22,7 @@ LAB = """
 lab:
   machines:
     pc6: {kind: host, ssh: pc6}
-    dom1: {kind: vm, engine: xen, on: pc6, image: xen, memory: 256M, pin: [2]}
+    dom1: {kind: vm, engine: xen, on: pc6, memory: 256M, pin: [2]}
   links:
     lan: {ends: [pc6.p0, dom1.eth0]}
 measure:
@@ -43,10 +43,10 @@ LEFT = (
 
 @pytest.fixture(scope="module")
 def lasting_computers(
-    disk_of_images: Path, lasting_agents: Agents, tmp_path_factory: pytest.TempPathFactory
+    disk_of_image: Path, lasting_agents: Agents, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Computers]:
     """Two computers that run Xen, each with a kernel, a root file system and an sshd of its own."""
-    hypervisors = WithRoom(lasting_agents, disk_of_images)
+    hypervisors = WithRoom(lasting_agents, disk_of_image)
     made = Computers(COMPUTERS, hypervisors, tmp_path_factory.mktemp("xen") / "computers", boot=BOOT)
     yield made
     made.lab.take_down()
@@ -80,7 +80,7 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
     )
     try:
         computers.inside(6, MEASURING + "xl destroy dom1")
-        wait_for_trials(tmp_path / "runs", 2, PATIENCE_S)
+        wait_for_trials(tmp_path / "runs", 2, PATIENCE_S, running)
         computers.inside(6, MEASURING + "pkill -9 -f '^[^ ]*/agent-[0-9a-f]* --silence-s'")
         _, errors = running.communicate(timeout=PATIENCE_S)
     finally:

@@ -2,11 +2,11 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from iolab.agent.ssh_files import digest_of
+from iolab.agent.transport import find_agent
 from iolab.image import Image
 from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
@@ -31,8 +31,8 @@ mount -o remount,noexec /run && /etc/init.d/xen start
 mkdir -p ~root/.cache/iolab && mount /dev/vdc ~root/.cache/iolab
 ip link set eth1 up
 """
-"""As Debian has it: nothing may be run from below /run, and its own script starts Xen's services. Where images are
-copied to is a disk."""
+"""As Debian has it: nothing may be run from below /run, and its own script starts Xen's services. Where images and
+the agent are copied to is a disk."""
 
 
 DOMAIN_BYTES = 256 << 20
@@ -58,16 +58,18 @@ class WithRoom(Hypervisors):
         )
 
 
-def make_disk(folder: Path, images: Iterable[Image]) -> Path:
-    """Return a disk with images as a run before has left them on a host.
+def make_disk(folder: Path, image: Image) -> Path:
+    """Return a disk with an image and the agent as a run before has left them on a host.
 
     Copying them there takes an emulated sshd two minutes, and is tested elsewhere.
     """
     files = folder / "files"
     files.mkdir()
-    for image in images:
-        for path in (image.vmlinux, image.initrd, image.root, image.modules):
-            shutil.copyfile(path, files / f"image-{digest_of(path)}")
+    for path in (image.vmlinux, image.initrd, image.root, image.modules):
+        shutil.copyfile(path, files / f"image-{digest_of(path)}")
+    agent = files / f"agent-{digest_of(find_agent())}"
+    shutil.copyfile(find_agent(), agent)
+    agent.chmod(0o700)
     disk = folder / "disk"
     subprocess.run(["mkfs.ext4", "-q", "-d", files, disk, "600M"], check=True, capture_output=True)
     shutil.rmtree(files)
