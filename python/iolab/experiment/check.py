@@ -196,10 +196,10 @@ def _experiment(document: Table, text: str, problems: Problems, *, stored: bool)
     return experiment
 
 
-def _added_machines(document: Table) -> set[str]:
+def _added_machines(document: Table) -> list[str]:
     """Return the machines that levels speak of; some of them may exist only there."""
     words = (path.split(".") for path in possible_paths(document.get("factors")))
-    return {path[1] for path in words if path[0] == "machines" and len(path) > 1}
+    return [path[1] for path in words if path[0] == "machines" and len(path) > 1]
 
 
 def _factors(
@@ -209,11 +209,12 @@ def _factors(
 
     A file without machines or measures is an error already; that no path leads anywhere in it is not another.
     """
-    keys = frozenset(possible_paths(document.get("factors")))
+    paths = list(possible_paths(document.get("factors")))
+    keys = frozenset(paths)
     if not tree["lab"].get("machines") or not tree["measure"]:
         return (), True, SelectorReader((), keys, problems)
     before, line = len(problems), line_of(document, "factors")
-    places = survey(tree, keys)
+    places = survey(tree, paths)
     factors = read_factors(document.get("factors"), line, places, problems)
     walkable = check_size(factors, line, places, problems)
     told = keys if len(problems) > before else frozenset()

@@ -459,3 +459,16 @@ def test_what_makes_no_sense_of_a_device_is_told(machine: str, words: str) -> No
     (problem,) = problems(changed(C, machine))
     assert words in problem
     assert "f.yaml:5" in problem
+
+
+def test_names_that_levels_add_are_listed_in_the_order_of_the_file() -> None:
+    """A message is the same each time; a set of names would have another order in each process."""
+    added = [f"node{number}" for number in range(12)]
+    levels = "".join(f"      machines.{name}: {{kind: netns}}\n" for name in added)
+    text = (
+        "lab:\n  machines:\n    box: {kind: netns}\nmeasure:\n  tcp: {kind: stream, from: nowhere, to: box}\n"
+        f"factors:\n  where:\n    all:\n{levels}"
+    )
+    with pytest.raises(InputError) as caught:
+        parse(text, "f.yaml")
+    assert str(caught.value).endswith(", ".join(["box", *added]))
