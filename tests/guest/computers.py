@@ -3,18 +3,19 @@
 They are named pc6, pc7 and so on; eth0 leads to the namespace `ctl`, where ssh is started.
 """
 
-import time
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from tests.guest.labs import PATIENCE_S, ask_monitor
-from tests.netns.runs import LOOK_AGAIN_S
+from tests.guest.labs import PATIENCE_S
 from tests.netns.sshd import keygen
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
+from iolab.lab.resources import dependents
 from iolab.run.guests.guests import Guests
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.lab.standing_lab import StandingLab
@@ -33,9 +34,6 @@ LISTEN = "exec /usr/sbin/sshd -f /run/sshd/config\n"
 MEASURING = "until pgrep -x -a iperf3 | grep -q -e --client; do sleep 1; done; "
 """Waits on a computer until it sends; where that takes longer than PATIENCE_S, the test fails."""
 PATIENCE_MS = int(PATIENCE_S * 1000)
-BOOT_DEADLINE_S = 60.0
-"""A boot takes 3 s on a calm host and 10 s on a busy one."""
-RESETS = 3
 
 
 class Computers:
@@ -49,7 +47,8 @@ class Computers:
         experiment = parse(lab, "computers.yaml")
         wanted = Resolver(experiment).setup(next(cells(experiment))).lab
         self.lab = StandingLab(self._agents, lambda _: None, Guests(self._agents, hypervisors))
-        self.lab.change_to(compose(wanted))
+        self._wanted = compose(wanted)
+        self.lab.change_to(self._wanted)
         self.numbers = [int(name[2:]) for name, machine in wanted.machines.items() if machine.kind == "vm"]
         for name in ("key", "host_key"):
             keygen(folder / name)
@@ -77,21 +76,16 @@ class Computers:
         done = self.agent(number).run(argv, timeout_ms=PATIENCE_MS)
         assert done.succeeded, done.stderr
 
-    def reset(self, number: int) -> None:
-        """Press the reset button until its kernel runs again: an emulated one may stand still as it boots."""
-        running = self.lab.guests.started(f"pc{number}")
+    def restart(self, number: int) -> None:
+        """Pull the plug, then switch it on again: the kernel of an emulated one that is reset may stand still."""
+        name = f"pc{number}"
+        running = self.lab.guests.started(name)
         assert running is not None
-        for _ in range(RESETS):
-            ask_monitor(Path(running.launch.monitor), "system_reset")
-            if self._answers_within(number, BOOT_DEADLINE_S):
-                return
-        raise AssertionError(f"pc{number} did not boot again: {self.agent(number).last_words()}")
-
-    def _answers_within(self, number: int, limit_s: float) -> bool:
-        until_s = time.monotonic() + limit_s
-        while not (answers := self.answers(number)) and time.monotonic() < until_s:
-            time.sleep(LOOK_AGAIN_S)
-        return answers
+        os.kill(running.pid, signal.SIGKILL)
+        gone = {f"vm:{name}", *dependents(self._wanted, [f"vm:{name}"])}
+        self.lab.change_to(tuple(one for one in self._wanted if one.key not in gone))
+        self.lab.change_to(self._wanted)
+        self.boot(number)
 
     def answers(self, number: int) -> bool:
         """Return whether the computer's own agent answers."""

@@ -1,10 +1,9 @@
-"""Two computers, which are guests with an ssh server: their own cards are set and put back; one reboots in mid-run."""
+"""Two computers, which are guests with an ssh server: their own cards are set and put back; one restarts in mid-run."""
 
 import json
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,8 @@ from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, wait_for_trials
 
 from iolab.image import Image
-from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
-from iolab.run.guests.hypervisors import Hypervisors, Launch
+from iolab.run.guests.hypervisors import Hypervisors
 
 HOSTS = """
 lab:
@@ -32,7 +30,7 @@ measure:
   tcp: {kind: stream, from: pc6.eth1, to: pc7.eth1}
 """
 """Two guests that stand for two computers, each joined to where ssh is started, and to each other."""
-REBOOT = """
+RESTART = """
 lab:
   machines:
     pc6: {kind: host, ssh: pc6}
@@ -63,22 +61,13 @@ done
 """
 
 
-class Rebooting(Hypervisors):
-    """Starts guests that boot again when they are reset, where they otherwise end."""
-
-    def prepare(self, guest: Guest, parent: str) -> Launch:
-        """See Hypervisors."""
-        launch = super().prepare(guest, parent)
-        return replace(launch, argv=tuple(word for word in launch.argv if word != "-no-reboot"))
-
-
 @pytest.fixture(scope="module")
 def lasting_computers(
     host: Image, lasting_agents: Agents, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Computers]:
     """Two computers with a kernel of their own; the card of pc7 has two queue pairs."""
     folder = tmp_path_factory.mktemp("hosts") / "computers"
-    made = Computers(HOSTS, Rebooting(lasting_agents), folder)
+    made = Computers(HOSTS, Hypervisors(lasting_agents), folder)
     yield made
     made.lab.take_down()
 
@@ -88,8 +77,7 @@ def computers(lasting_computers: Computers, monkeypatch: pytest.MonkeyPatch) -> 
     """They are reached by ssh; one that an earlier test left dead boots again."""
     for number in lasting_computers.numbers:
         if not lasting_computers.answers(number):
-            lasting_computers.reset(number)
-            lasting_computers.boot(number)
+            lasting_computers.restart(number)
     monkeypatch.setenv("IOLAB_SSH", lasting_computers.ssh)
     return lasting_computers
 
@@ -121,11 +109,11 @@ def test_a_computers_own_card_is_set_and_put_back(computers: Computers, tmp_path
 
 
 @pytest.mark.full
-def test_a_host_that_is_reset_in_mid_run_costs_a_trial_and_is_waited_for(
+def test_a_host_that_loses_its_power_in_mid_run_costs_a_trial_and_is_waited_for(
     computers: Computers, tmp_path: Path
 ) -> None:
     """The reason names it; the trials after it are measured; in the end both cables have their own MTU again."""
-    (tmp_path / "lab.yaml").write_text(REBOOT)
+    (tmp_path / "lab.yaml").write_text(RESTART)
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
     running = subprocess.Popen(
         [IOLAB, "run", "lab.yaml"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
@@ -133,8 +121,7 @@ def test_a_host_that_is_reset_in_mid_run_costs_a_trial_and_is_waited_for(
     try:
         folder = wait_for_trials(tmp_path / "runs", 1, PATIENCE_S, running)
         computers.inside(6, MEASURING)  # the second of three trials has begun
-        computers.reset(7)
-        computers.boot(7)
+        computers.restart(7)
         _, errors = running.communicate(timeout=PATIENCE_S)
     finally:
         running.kill()
@@ -146,4 +133,4 @@ def test_a_host_that_is_reset_in_mid_run_costs_a_trial_and_is_waited_for(
         (shown,) = json.loads(computers.agent(number).run(["ip", "-j", "addr", "show", "eth1"]).stdout)
         assert shown["mtu"] == 1500
         own = [one["local"] for one in shown["addr_info"] if one["family"] == "inet"]
-        assert own == (["198.19.8.1"] if number == 6 else [])
+        assert own == [f"198.19.8.{number - 5}"]
