@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cli.examples import FACTS, GOOD, VM, written
 
 from iolab.cli.main import run
-from iolab.errors import ExitCode
+from iolab.errors import ExitCode, Refused
 from iolab.locale import phrases
 from iolab.messages.checks import HostExamined
 from iolab.report.locale import words_of
@@ -21,7 +21,7 @@ FILES = {
     "check": 'resolving = "~ losing {place}"\n',
     "meaning": 'file-is-correct = "~ {numbers}, saat {seed}"\n',
     "plan": 'plan-in-short = "~ {title}: {trials}"\ncells-and-reason = "~ {cell} + {others}: {reason}"\n',
-    "run": 'host-held-by-lab = "~ {host}: labo {pid}"\n',
+    "run": 'host-held-by-lab = "~ {host}: {holders:and}"\nlab-of-process = "labo {lab} {pid}"\n',
     "doctor": 'finding = "~ {mark} {subject}: {seen}"\nmark-good = "bon"\n',
     "report": '[said.sentences]\n"host-free" = "~ libre"\n',
     "errors": 'problem = "~ {where}: {doing} / {seen} / {allowed}"\n',
@@ -81,10 +81,15 @@ def test_run_says_why_it_cannot_begin(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host is a phrase within the phrase."""
-    busy = SimpleNamespace(hello=SimpleNamespace(busy_pid=7, predecessors=()))
+    holder = {"pid": 7, "lab": "a.yaml", "resources": [], "stopped": False}
+
+    def refuse(_lab: str, _resources: object) -> None:
+        raise Refused("lease.take", -32003, "host is held", {"holders": [holder]})
+
+    busy = SimpleNamespace(lease=refuse)
     monkeypatch.setattr("iolab.cli.runs.open_agent", lambda: nullcontext(busy))
     assert run(["run", written(GOOD), "--lang", "xx"]) == ExitCode.HOST_CANNOT
-    assert capsys.readouterr().err == "iolab: ~ the host: labo 7\n"
+    assert capsys.readouterr().err == "iolab: ~ the host: labo a.yaml 7\n"
 
 
 def test_doctor_says_what_it_found(
