@@ -13,12 +13,14 @@ from iolab.locale import Phrase, phrases
 
 ROOT = Path(iolab.__file__).parent
 ENGLISH = Path(phrases.__file__).parent / phrases.ENGLISH
-DONE = ("agent", "experiment", "lab", "units.py")
-"""Packages and modules whose errors have no words of their own."""
+DONE = ("agent", "cli", "experiment", "lab", "registry", "run", "store", "units.py")
+"""Packages and modules whose errors and printed lines have no words of their own."""
 ERRORS = {"AgentError", "InterruptedRun", "LabError", "StoreError", "TrialFailed", "UnsupportedError"}
 SAID_AT = {
     "Problem": 1,
     "AgentLost": 1,
+    "complain": 0,
+    "say": 0,
     "BadAnswer": 1,
     "UnitError": 1,
     "CaptureError": 0,

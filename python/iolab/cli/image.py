@@ -64,7 +64,7 @@ def build_images(
     for name in wanted:
         if name == QEMU:
             emulator = build_qemu(complain, renew=renew)
-            say(f"qemu {'.'.join(map(str, emulator.version))}: {emulator.program}")
+            say(f"{QEMU} {'.'.join(map(str, emulator.version))}: {emulator.program}")
         else:
             image = build(name, find_agent(), complain, renew=renew)
             image.mark_used()

@@ -36,7 +36,7 @@ class Agents:
         """
         agent = self._open.get(kernel)
         if agent is None:
-            raise AgentLost(kernel, f"asking the agent of {kernel}: it is not running")
+            raise AgentLost(kernel, Phrase("run.agent-not-running", kernel=kernel))
         return agent
 
     def lost(self) -> dict[str, str]:
