@@ -186,10 +186,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Remove the file if nothing is left to undo.
+    /// Remove the file if nothing is left to undo; another agent that saw this may have done so.
     pub fn remove_if_empty(&mut self) -> io::Result<()> {
         if self.live.is_empty() && self.file.take().is_some() {
-            fs::remove_file(&self.path)?;
+            return remove_file_if_there(&self.path);
         }
         Ok(())
     }
@@ -261,6 +261,14 @@ pub const DRAFT_EXTENSION: &str = "draft";
 /// The file of the journal `id`.
 pub fn file_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.{EXTENSION}"))
+}
+
+/// Remove a file of the journals; another agent may have done so.
+pub fn remove_file_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 fn encode(line: &Line) -> io::Result<String> {

@@ -11,7 +11,7 @@ use anyhow::{bail, Context};
 use iolab_protocol::{Predecessor, Undo};
 use nix::unistd::Uid;
 
-use crate::host::journal::{replay, Author, Holding, Told, DRAFT_EXTENSION, EXTENSION};
+use crate::host::journal::{remove_file_if_there, replay, Author, Holding, Told, DRAFT_EXTENSION, EXTENSION};
 use crate::host::leases::conflicts;
 use crate::kernel::procfs::{boot_id, stat};
 
@@ -111,14 +111,6 @@ impl StateFolder {
             }
         }
         Ok(found)
-    }
-}
-
-/// Another agent may have removed it.
-fn remove_file_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
     }
 }
 
