@@ -16,7 +16,7 @@ from iolab.errors import ExitCode, InputError, Problem
 from iolab.image import Cache, Image, build, build_qemu, default_cache, find_cached_qemu, read_recipe
 from iolab.image.cache import UNUSED_S
 from iolab.locale import Phrase, Text
-from iolab.registry.image_names import flavour_of_image
+from iolab.registry.images import flavour_of_image
 from iolab.units import format_bytes
 
 HEADS = (

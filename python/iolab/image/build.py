@@ -31,7 +31,7 @@ from iolab.image.recipe import (
     read_recipe,
     with_packages,
 )
-from iolab.registry.image_names import flavour_of_image
+from iolab.registry.images import flavour_of_image
 
 PROGRAMS = (
     "apt-get", "apt-cache", "dpkg-deb", "mmdebstrap", "mksquashfs", "unsquashfs", "depmod", "setpriv", "unshare",

@@ -24,7 +24,7 @@ from iolab.image.cache import Image
 from iolab.image.packages import Archive, Distribution, list_installed, package_version, unpack
 from iolab.image.programs import pipe, run
 from iolab.image.recipe import Flavour, Recipe
-from iolab.registry.kernel_modules import FEATURE_MODULES
+from iolab.registry.images import FEATURE_MODULES
 
 VMLINUX = "vmlinux"
 MODULES = "modules.squashfs"

@@ -15,8 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from iolab.errors import InputError, Problem
-from iolab.registry.image_names import PACKAGE, flavour_of_image, image_name, packages_of_image
-from iolab.registry.kernel_modules import FEATURE_MODULES
+from iolab.registry.images import FEATURE_MODULES, PACKAGE, flavour_of_image, image_name, packages_of_image
 from iolab.registry.registry import guest_programs, own_guest_programs
 
 RECIPE = Path(__file__).with_name("recipe.toml")

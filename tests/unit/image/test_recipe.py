@@ -11,7 +11,7 @@ from iolab.errors import InputError
 from iolab.image.build import built_names, find
 from iolab.image.cache import Cache, Image
 from iolab.image.recipe import RECIPE, Recipe, added_packages, name_layers, read_recipe, with_packages
-from iolab.registry.image_names import image_name
+from iolab.registry.images import image_name
 from iolab.registry.registry import own_guest_programs, own_programs
 
 

@@ -13,7 +13,7 @@ from iolab.experiment.references import link_references
 from iolab.lab.actions import Run
 from iolab.lab.links import shaping
 from iolab.lab.topology import make_topology
-from iolab.registry.kernel_modules import FEATURE_MODULES
+from iolab.registry.images import FEATURE_MODULES
 from iolab.registry.nics import NICS, NicKind
 from iolab.registry.qdiscs import QDISCS, Discipline, QdiscKind
 from iolab.registry.searches import SEARCHES, SearchKind

@@ -18,7 +18,7 @@ from iolab.experiment.model.quantities import (
     unset,
 )
 from iolab.locale import Phrase
-from iolab.registry.image_names import PACKAGE
+from iolab.registry.images import PACKAGE
 from iolab.registry.nics import NicKind
 from iolab.units import UnitError
 

@@ -21,7 +21,7 @@ from iolab.lab.links.link_topology import Join, functions_of, is_card, join_of, 
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import guest_disks, hypervisor_netns
 from iolab.locale import Phrase
-from iolab.registry.image_names import image_name
+from iolab.registry.images import image_name
 from iolab.registry.nics import NICS
 
 MOST_QUEUES = 16

@@ -54,7 +54,7 @@ from iolab.messages.places import (
     ValueOf,
 )
 from iolab.messages.unmet import WholeKernel
-from iolab.registry.image_names import flavour_of_image
+from iolab.registry.images import flavour_of_image
 from iolab.registry.nics import NICS
 
 HARMLESS = (

@@ -38,7 +38,7 @@ from iolab.messages.unmet import (
     SeveralLacks,
     UnmetRequirement,
 )
-from iolab.registry.kernel_modules import FEATURE_MODULES
+from iolab.registry.images import FEATURE_MODULES
 from iolab.registry.registry import programs
 
 

@@ -26,7 +26,7 @@ from iolab.messages.conflicts import (
 )
 from iolab.messages.places import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
 from iolab.messages.unmet import ImageNotInstalled, KindUnsupported, PlainUnbuilt, UnmetRequirement
-from iolab.registry.image_names import packages_of_image
+from iolab.registry.images import packages_of_image
 from iolab.registry.nics import NICS
 from iolab.registry.registry import instrument_kinds, measure_kinds
 

@@ -18,7 +18,7 @@ from iolab.lab.guests.start import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.requirements.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.locale import Phrase, Text
-from iolab.registry.kernel_modules import FEATURE_MODULES
+from iolab.registry.images import FEATURE_MODULES
 from iolab.registry.registry import programs
 from iolab.run.hosts.host_agent import carriers_there
 
