@@ -40,7 +40,7 @@ from iolab.store.records import (
     TrialRecord,
     records_folder,
 )
-from iolab.store.upgrade.plans import plan_text
+from iolab.store.upgrade.steps import plan_text
 
 T = TypeVar("T")
 PROFILE, FOLDED = ".profile", ".folded"

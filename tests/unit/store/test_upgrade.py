@@ -22,8 +22,7 @@ from iolab.results.metric import Dimensions, Quantity
 from iolab.results.trial import Status, TrialResult
 from iolab.store.codec import TrialReader, decode_command, decode_packets, encode_trial, packets_in
 from iolab.store.records import TRIAL_SCHEMA, TrialRecord
-from iolab.store.upgrade.plans import plan_text
-from iolab.store.upgrade.steps import stated, upgraded
+from iolab.store.upgrade.steps import plan_text, stated, upgraded
 from iolab.store.upgrade.trials import TRIAL_STEPS, lacks_only_methods
 
 GOLDEN = Path(__file__).parents[2] / "golden"

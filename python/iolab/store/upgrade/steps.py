@@ -1,9 +1,6 @@
 """How a record of an older schema becomes one of the newest: its shape is checked, then each step is applied in turn.
 
-A step gets what JSON gave and returns it as the next schema has it. What the older schema did not have becomes what
-the newer one uses for "not known"; nothing is guessed. A step never fails on a record that has the shape of its
-schema. What it does not look at (the parameters of a statement, say) is checked when the newest schema reads it.
-Statements become those of today, and words where there were no statements yet.
+Plans of older schemas have theirs here as well.
 """
 
 import re
@@ -18,7 +15,9 @@ from iolab.locale import Phrase, Text
 from iolab.messages.failures import OtherFailure
 from iolab.messages.in_words import InWords
 from iolab.messages.places import AtPort
-from iolab.results.encoding import malformed
+from iolab.plan.types import PLAN_SCHEMA
+from iolab.results.encoding import Malformed, malformed
+from iolab.store.records import PLAN
 
 Json = dict[str, Any]
 INTEGER, TEXT = core_schema.int_schema(strict=True), core_schema.str_schema(strict=True)
@@ -229,6 +228,41 @@ def _gone(statement: Json) -> Json:
     return {"code": InWords.code, "said": f"{code}: {about}"}
 
 
+def from_1(plan: Json) -> Json:
+    """Return a plan of schema 1 as schema 2 has it: what CPUs and NUMA nodes its hosts have was not a part of it."""
+    return {**plan, "schema": 2, "computers": {}}
+
+
+def from_2(plan: Json) -> Json:
+    """Return a plan of schema 2 as schema 3 has it: what cells lack was in words."""
+    lacking = [[measure, cell, quoted(reason)] for measure, cell, reason in plan["unsupported"]]
+    return {**plan, "schema": 3, "unsupported": lacking}
+
+
+def from_3(plan: Json) -> Json:
+    """Return a plan of schema 3 as schema 4 has it: some codes of what cells lack are no more."""
+    return {**plan, "schema": 4, "unsupported": stated(plan["unsupported"])}
+
+
+def plan_text(data: bytes) -> str:
+    """Return the text of a plan of any schema as the newest has it; a newer one, or what is none, as it is.
+
+    Raises:
+        StoreError: it is damaged; the message says which key is wrong.
+        ValueError: it is no text.
+    """
+    try:
+        version = version_of(data)
+    except Malformed:
+        return data.decode()
+    if version not in PLAN_STEPS:
+        return data.decode()
+    try:
+        return upgraded(data, version, PLAN_STEPS, PLAN_SCHEMA, PLAN).decode()
+    except Malformed as error:
+        raise StoreError(Phrase("store.not-what-iolab-wrote", file=PLAN, seen=error)) from None
+
+
 _CHANGED: Mapping[str, Callable[[Json], Json]] = {
     "datagrams-dropped": _with(place=place, reason=quoted),
     "depth-held": _renamed("gain_ratio", "gain"),
@@ -256,3 +290,9 @@ _CHANGED: Mapping[str, Callable[[Json], Json]] = {
     ),
 }
 """Code to what became of it."""
+_UNSUPPORTED = core_schema.tuple_schema([TEXT, by_name(TEXT), ANYTHING])
+_PLAN = SchemaValidator(part({"schema": INTEGER, "unsupported": many(_UNSUPPORTED)}))
+"""What the steps look at: the newest schema checks the rest."""
+PLAN_STEPS: Steps = {
+    number: Step(_PLAN, step) for number, step in enumerate((from_1, from_2, from_3), start=1)
+}
