@@ -38,7 +38,7 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import WatchedPoint
 from iolab.agent.watch import close_watch, read_windows, start_watch, stop_watch
 from iolab.run.hosts.host_agent import open_agent
-from iolab.trial.instruments.windows import unpack
+from iolab.trial.instruments.watched import unpack
 
 EXAMPLES = target_examples()
 NEAR, FAR = "iolab-near", "iolab-far"

@@ -208,7 +208,7 @@ METHODS: tuple[MetricMethod, ...] = (
     ),
     MetricMethod(
         name="watch-fairness", metrics=("window_fairness_index",),
-        code=("iolab.trial.instruments.watched:_fairness", "iolab.trial.instruments.windows:unpack",
+        code=("iolab.trial.instruments.watched:_fairness", "iolab.trial.instruments.watched:unpack",
               "crates/engine/src/monitor/bins.rs"),
     ),
     MetricMethod(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iolab.agent.messages import (
     WatchCounted,
@@ -32,7 +33,6 @@ from iolab.results.series import Over, Series, Values
 from iolab.results.series import series as series_over_time
 from iolab.trial.histograms import quantile
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.instruments.windows import Unpacked, unpack
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 SOURCE = "watch"
@@ -45,6 +45,22 @@ REST = "rest"
 WindowsOf = Callable[[int, int, int | None], Packed]
 """Reads the windows of a point and place, of a flow or of all."""
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (1.0, "max"))
+Column = NDArray[np.int64]
+_MORE = 0x80
+_LONGEST = 10
+"""Groups of seven bits of a number below 2^64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unpacked:
+    """Windows in which something passed, in order."""
+
+    numbers: Column
+    """Which: n begins at n times the length."""
+    frames: Column
+    """Frames of each."""
+    bytes: Column
+    """Bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,3 +324,41 @@ def _disagreement(place: str, seen: WatchedPoint) -> Iterator[TrialWarning]:
             window_frames=frames_on_line,
             counted_frames=counted.most_frames,
         )
+
+
+def unpack(packed: Packed) -> Unpacked:
+    """Unpack windows.
+
+    Raises:
+        ValueError: the numbers end too early, or are too long.
+    """
+    values = _numbers(packed.numbers)
+    if len(values) % 2:
+        raise ValueError("an entry of windows has one number")
+    steps, frames = values[::2] >> packed.frame_bits, values[::2] & ((1 << packed.frame_bits) - 1)
+    begins = np.flatnonzero(steps > 0) if len(steps) else np.array([], dtype=np.int64)
+    if len(steps) and (not len(begins) or begins[0] != 0):
+        begins = np.concatenate(([0], begins))
+    numbers = np.cumsum(steps)[begins] if len(begins) else steps
+    return Unpacked(numbers, _sums(frames, begins), _sums(values[1::2], begins))
+
+
+def _sums(values: Column, begins: Column) -> Column:
+    return np.add.reduceat(values, begins) if len(begins) else values
+
+
+def _numbers(packed: bytes) -> Column:
+    octets = np.frombuffer(packed, dtype=np.uint8)
+    ends = np.flatnonzero(octets < _MORE)
+    if len(octets) and (not len(ends) or ends[-1] != len(octets) - 1):
+        raise ValueError("the last number of windows has no end")
+    begins = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    lengths = ends - begins + 1
+    if len(lengths) and lengths.max() > _LONGEST:
+        raise ValueError("a number of windows is longer than 64 bits")
+    values = np.zeros(len(ends), dtype=np.int64)
+    for place in range(int(lengths.max()) if len(lengths) else 0):
+        has = lengths > place
+        group = (octets[begins[has] + place] & 0x7F).astype(np.int64)
+        values[has] |= group << (7 * place)
+    return values

@@ -25,8 +25,7 @@ from iolab.results.metric import Dimensions, Metrics
 from iolab.results.series import Over
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watch import WireWatch, points_of, train_gap_ns
-from iolab.trial.instruments.watched import Point, watched
-from iolab.trial.instruments.windows import unpack
+from iolab.trial.instruments.watched import Point, unpack, watched
 
 FILE = """
 lab:
