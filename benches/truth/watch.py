@@ -36,7 +36,7 @@ from benches.harness.table import verdict
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import WatchedPoint
-from iolab.agent.watch import close_watch, read_windows, start_watch, stop_watch
+from iolab.agent.traffic import close_watch, read_windows, start_watch, stop_watch
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.instruments.watched import unpack
 

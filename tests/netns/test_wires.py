@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.netns.runs import Iolab, Measured
 
-from iolab.agent.watch import close_watch, start_watch, stop_watch
+from iolab.agent.traffic import close_watch, start_watch, stop_watch
 from iolab.analysis.shaper_check import HELD_UP
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose

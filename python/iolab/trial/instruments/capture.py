@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Captured, Json
-from iolab.agent.watch import close_capture, read_capture, start_capture, stop_capture
+from iolab.agent.traffic import close_capture, read_capture, start_capture, stop_capture
 from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.instruments import Capture, CaptureFilter

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json, WatchStarted
-from iolab.agent.watch import close_watch, read_windows, start_watch, stop_watch
+from iolab.agent.traffic import close_watch, read_windows, start_watch, stop_watch
 from iolab.errors import AgentError, InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.instruments import Capture, Watch

@@ -16,7 +16,7 @@ from iolab.agent.messages import (
     WatchTrains,
     WatchWindows,
 )
-from iolab.agent.watch import Packed
+from iolab.agent.traffic import Packed
 from iolab.experiment.model.instruments import Watch
 from iolab.messages.instrument_warnings import (
     WatchBeforeQueue,

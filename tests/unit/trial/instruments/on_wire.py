@@ -16,7 +16,7 @@ from iolab.agent.messages import (
     WatchTrains,
     WatchWindows,
 )
-from iolab.agent.watch import Packed
+from iolab.agent.traffic import Packed
 
 Frame = tuple[int, int]
 """Time [ns] and bytes."""

@@ -12,7 +12,7 @@ from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import WatchedPoint, WatchStolen
-from iolab.agent.watch import Packed
+from iolab.agent.traffic import Packed
 from iolab.errors import TrialFailed
 from iolab.experiment import parse
 from iolab.experiment.experiment import Lab
