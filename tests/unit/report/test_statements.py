@@ -22,7 +22,7 @@ from iolab.messages.places import AtPort
 from iolab.messages.statement import CODE, NAME, QUOTED, Name, Statement, statements_of
 from iolab.messages.warnings import SenderShort, TrialWarning
 from iolab.report.locale import words_of
-from iolab.report.locale.say import Sentences
+from iolab.report.locale.words import Sentences
 from iolab.results.encoding import Encoding, Malformed
 from iolab.results.verdict import Limit, Verdict
 
