@@ -92,7 +92,6 @@ _CODES = {
         site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
         user-namespaces-refused whole-kernel wire-unbuilt xen-absent
     """,
-    "mtus": "link-mtu segment-mtus-differ",
     "notes": """
         bounds-left-out effect-differs effects-aliased effects-not-fitted experiment-edited fact-differs
         host-stolen-time last-line-cut many-retransmits methods-differ methods-mixed methods-raised
@@ -132,13 +131,13 @@ _CODES = {
         worker-ran
     """,
     "warnings": """
-        accelerator-unknown another-path cache-unknown congestion-differs connections-dropped
-        counters-disagree counters-missing cpu-shared curve-partial damaged-frames datagrams-unread
-        device-changed disk-load-short disk-unsteady emulated frames-left-out generator-limited host-perturbed
-        host-unready latency-disturbed line-limited load-short more-by-live-frames more-senders nothing-passed
-        other-traffic polling queue-took-up queues-uneven readings-dropped recording-ended search-disturbed
-        search-partial segments-twice sender-at-its-limit sender-kept-cpu sender-short shape-bypassed shaper
-        slow-port slower-path steps-above-line times-went-back unexplained-frames unstamped
+        accelerator-unknown another-path cache-unknown congestion-differs connections-dropped counters-disagree
+        counters-missing cpu-shared curve-partial damaged-frames datagrams-unread device-changed disk-load-short
+        disk-unsteady emulated frames-left-out generator-limited host-perturbed host-unready latency-disturbed
+        line-limited link-mtu load-short more-by-live-frames more-senders nothing-passed other-traffic polling
+        queue-took-up queues-uneven readings-dropped recording-ended search-disturbed search-partial
+        segment-mtus-differ segments-twice sender-at-its-limit sender-kept-cpu sender-short shape-bypassed
+        shaper slow-port slower-path steps-above-line times-went-back unexplained-frames unstamped
     """,
 }
 """By module of this package."""

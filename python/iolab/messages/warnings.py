@@ -8,8 +8,22 @@ from iolab.messages.host_issues import HostIssue
 from iolab.messages.instrument import PathReason, Sharing
 from iolab.messages.places import Computer
 from iolab.messages.searches import SearchEnd
-from iolab.messages.statement import Name, Quoted, Statement
+from iolab.messages.statement import Name, Quoted, Statement, TrialWarning
 from iolab.messages.statement import TrialWarning as TrialWarning  # noqa: PLC0414  # its kinds are below
+
+
+class LinkMtu(Statement):
+    """The MTU of a link."""
+
+    link: Name
+    mtu_bytes: int
+
+
+class SegmentMtusDiffer(TrialWarning):
+    """Links that bridges join to one segment have different MTUs: a bridge drops what is too long for its next port."""
+
+    links: tuple[LinkMtu, ...]
+    """In the order of the file."""
 
 
 class Emulated(TrialWarning):

@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 from iolab.lab.links.overlays import mtu_of, unequal_mtus
 from iolab.lab.topology import topology_of
-from iolab.messages.mtus import SegmentMtusDiffer
 from iolab.messages.statement import Statement
+from iolab.messages.warnings import SegmentMtusDiffer
 from iolab.plan.commands import Labs, PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
 

@@ -14,9 +14,9 @@ from iolab.messages.conflicts import (
     TunnelInOwnBridge,
     TunnelTwice,
 )
-from iolab.messages.mtus import LinkMtu, SegmentMtusDiffer
 from iolab.messages.places import ForLink, KeyOf, ValueOf
 from iolab.messages.unmet import UnmetRequirement
+from iolab.messages.warnings import LinkMtu, SegmentMtusDiffer
 from iolab.units import ETHERNET_HEADER_BYTES
 
 PLAIN_MTU = 1500
