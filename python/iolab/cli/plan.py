@@ -41,9 +41,8 @@ from iolab.registry.registry import measure_kinds
 from iolab.run.agents import Agents
 from iolab.run.durations_file import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
-from iolab.run.hosts.host_facts import planning_facts
+from iolab.run.hosts.host_facts import planning_facts, with_named_programs
 from iolab.run.hosts.hosts import hosts_of
-from iolab.run.hosts.named_programs import with_named_programs
 from iolab.units import NS_PER_S, format_duration
 
 EMULATORS = {

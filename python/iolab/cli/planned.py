@@ -17,8 +17,8 @@ from iolab.messages.places import ThisComputer
 from iolab.messages.unmet import ImageAbsent, PlainHostLack, UnmetRequirement
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
+from iolab.run.hosts.host_facts import with_named_programs
 from iolab.run.hosts.hosts import read_all_facts
-from iolab.run.hosts.named_programs import with_named_programs
 
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
 QEMU = "qemu"

@@ -1,25 +1,35 @@
-"""The facts of a host: read by its agent, with its stored calibration."""
+"""The facts of a host: read by its agent, with its stored calibration; whether it has the programs of an experiment."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from ipaddress import IPv4Network
 from pathlib import Path
 from shlex import join, quote
 
+from pydantic import BaseModel
+
 from iolab.agent.client import Agent
 from iolab.agent.decoding import understood
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
-from iolab.errors import AgentError, StoreError, UnsupportedError
+from iolab.errors import AgentError, InputError, StoreError, UnsupportedError
+from iolab.experiment import resolver_of
+from iolab.experiment.experiment import Experiment, Section
+from iolab.experiment.factors.product import Completion, sample
+from iolab.experiment.model.machines import Host, Netns, Vm
+from iolab.experiment.model.measures import Measure
 from iolab.files import cache_folder, write_whole
 from iolab.lab.guests.start import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
+from iolab.lab.kernels import HERE
 from iolab.lab.requirements.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
+from iolab.lab.services import programs_of
 from iolab.locale import Phrase, Text
 from iolab.registry.images import FEATURE_MODULES
-from iolab.registry.registry import programs
+from iolab.registry.registry import measure_kinds, programs
+from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import carriers_there
 
 SCHEMA = 1
@@ -67,6 +77,10 @@ PROCESSORS = ("governors", "turbo", "smt")
 """Of how the processors run, what must be equal too, where the stored facts tell of it."""
 CARDS = ("firmware", "driver_version", "coalescing", "pause", "manager")
 """Of cards, what is worth a word when it has changed."""
+MOST_CELLS = 1000
+"""Of one measure, that are looked at."""
+KEYS = frozenset({"kind", "run", "servers", "services"})
+"""Of a measure or a machine, that decide which programs it names."""
 
 
 def machine_facts(agent: Agent, known: Mapping[str, Json] | None = None) -> dict[str, Json]:
@@ -278,3 +292,57 @@ def place(host: Mapping[str, Json]) -> Path:
 def identity(host: Mapping[str, Json]) -> dict[str, Json]:
     """Return what must be the same for a calibration to hold."""
     return {name: host.get(name) for name in ("hostname", "kernel", "architecture", "cpu_model", "cpus")}
+
+
+def with_named_programs(facts: Facts, agents: Agents, experiment: Experiment) -> Facts:
+    """Return the facts of all hosts with what each has of the programs that an experiment names.
+
+    Raises:
+        AgentError: an agent is gone.
+    """
+    if not (names := named_programs(experiment)):
+        return facts
+    hosts = {
+        name: replace(own, programs={**own.programs, **present(agents.of(name), names)})
+        for name, own in facts.hosts.items()
+    }
+    own = {**facts.programs, **present(agents.of(HERE), names)}
+    images = tuple(replace(one, programs=_in_image(one.flavour, names)) for one in facts.images)
+    return replace(facts, programs=own, hosts=hosts, images=images)
+
+
+def _in_image(name: str, names: Collection[str]) -> dict[str, bool]:
+    """Return each program with whether a guest image has it; nothing where that cannot be seen."""
+    from iolab.image.build import find  # only where an image is looked into: what builds images is large
+    from iolab.image.layers import programs_in
+
+    image = find(name, find_agent())
+    there = None if image is None else programs_in(image)
+    return {} if there is None else {each: each in there for each in names if "/" not in each}
+
+
+def named_programs(experiment: Experiment) -> tuple[str, ...]:
+    """Return the programs that the measures and machines of an experiment name, in any cell."""
+    resolver, complete = resolver_of(experiment), Completion(experiment.factors)
+    machines = [section for section in resolver.sections if section.group == "machines"]
+    found: dict[str, None] = {}
+    like: object = None
+    for section in (*(Section("measure", measure) for measure in resolver.measures), *machines):
+        if (content := resolver.content(section)) == like:
+            continue
+        like = content
+        for cell in sample(experiment, resolver.factors_of(section, KEYS), MOST_CELLS):
+            try:
+                model = resolver.model(section, complete(cell))
+            except InputError:
+                continue  # planning says what is wrong
+            found |= dict.fromkeys(_named(model))
+    return tuple(found)
+
+
+def _named(model: BaseModel | None) -> Iterator[str]:
+    """Yield the programs that a measure or a machine names."""
+    if isinstance(model, Host | Netns | Vm):
+        yield from programs_of(model)
+    elif isinstance(model, Measure):
+        yield from (program for _, program in measure_kinds()[model.kind].named_programs(model))
