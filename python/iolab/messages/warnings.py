@@ -9,7 +9,6 @@ from iolab.messages.instrument import PathReason, Sharing
 from iolab.messages.places import Computer
 from iolab.messages.searches import SearchEnd
 from iolab.messages.statement import Name, Quoted, Statement, TrialWarning
-from iolab.messages.statement import TrialWarning as TrialWarning  # noqa: PLC0414  # its kinds are below
 
 
 class LinkMtu(Statement):
