@@ -113,9 +113,9 @@ idle_rust() {
     return "$ended"
 }
 
-# Damaged frames, recordings, requests, and texts and messages of the kernel, for about half a minute each.
+# Damaged frames, recordings, requests, and texts and messages of the kernel, for about a minute each.
 fuzz() {
-    local run=(limited env IOLAB_FUZZ_CASES=500000 IOLAB_CASES=20000 cargo test -q --locked)
+    local run=(limited env IOLAB_FUZZ_CASES=1000000 IOLAB_CASES=40000 cargo test -q --locked)
     "${run[@]}" -p iolab-frame --test robustness && "${run[@]}" -p iolab-protocol --test robustness &&
         "${run[@]}" -p iolab-samplers --lib robustness
 }
