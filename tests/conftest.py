@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from tests.netns.sshd import SSHD, Network
 
+from iolab.locale import Phrase
 from iolab.own_kinds import provide_own_kinds
 
 settings.register_profile("shared-machine", deadline=None)
@@ -16,6 +17,11 @@ settings.load_profile("shared-machine")
 provide_own_kinds()
 
 
+def _refuse_format(phrase: Phrase, _spec: str) -> str:
+    raise TypeError(f"{phrase.code} within other text would lose its language: give it to a phrase as a value")
+
+
+Phrase.__format__ = _refuse_format  # type: ignore[method-assign]  # in the product it is English text
 ALLOCATIONS = 100_000
 """From one look for garbage to the next."""
 RERUN_LINES = 60

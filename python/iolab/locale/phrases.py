@@ -60,11 +60,6 @@ class Phrase:
     def __str__(self) -> str:
         return self.say()
 
-    def __format__(self, spec: str) -> str:
-        raise TypeError(
-            f"{self.code} within other text would lose its language: give it to a phrase as a value"
-        )
-
     def __repr__(self) -> str:
         return f"Phrase({self.code!r}, **{self.parameters!r})"
 
