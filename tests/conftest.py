@@ -18,7 +18,9 @@ provide_own_kinds()
 
 
 def _refuse_format(phrase: Phrase, _spec: str) -> str:
-    raise TypeError(f"{phrase.code} within other text would lose its language: give it to a phrase as a value")
+    raise TypeError(
+        f"{phrase.code} within other text would lose its language: give it to a phrase as a value"
+    )
 
 
 Phrase.__format__ = _refuse_format  # type: ignore[method-assign]  # in the product it is English text
