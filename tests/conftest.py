@@ -23,7 +23,7 @@ def _refuse_format(phrase: Phrase, _spec: str) -> str:
     )
 
 
-Phrase.__format__ = _refuse_format  # type: ignore[method-assign]  # in the product it is English text
+Phrase.__format__ = _refuse_format  # type: ignore[assignment, method-assign]  # in the product it is English text
 ALLOCATIONS = 100_000
 """From one look for garbage to the next."""
 RERUN_LINES = 60

@@ -8,7 +8,8 @@ from iolab.messages.host_issues import HostIssue
 from iolab.messages.instrument import PathReason, Sharing
 from iolab.messages.places import Computer
 from iolab.messages.searches import SearchEnd
-from iolab.messages.statement import Name, Quoted, Statement, TrialWarning
+from iolab.messages.statement import Name, Quoted, Statement
+from iolab.messages.statement import TrialWarning as TrialWarning  # noqa: PLC0414  # its kinds are below
 
 
 class LinkMtu(Statement):
