@@ -51,16 +51,16 @@ def compose(
         InputError: names or addresses clash.
     """
     topology = topology_of(lab) if prefix == NAME_PREFIX else make_topology(lab, prefix=prefix)
-    resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
-    resources += guest_resources(lab, topology, prefix)
-    resources += volume_resources(lab, topology, prefix)
+    resources = [*_machines(lab, topology), *_joins(lab, topology)]
+    resources += guest_resources(lab, topology)
+    resources += volume_resources(lab, topology)
     resources += tuning_resources(lab, topology, {resource.key for resource in resources})
     resources += processor_resources(lab)
     resources += pin_resources(lab, cpus, other_cpus, placement, orders)
     resources += device_resources(lab, topology, list(lab.links), placement)
-    resources += standing_resources(lab, topology, prefix, tuple(resources))
+    resources += standing_resources(lab, topology, tuple(resources))
     if placement is not None:
-        resources += packet_resources(lab, topology, list(lab.links), prefix, placement)
+        resources += packet_resources(lab, topology, list(lab.links), placement)
     resources += neighbour_resources(lab, topology, packets=placement is not None)
     keys = [resource.key for resource in resources]
     if len(set(keys)) < len(keys):
@@ -88,9 +88,9 @@ def ordered(resources: list[Resource]) -> tuple[Resource, ...]:
     return tuple(done.values())
 
 
-def _machines(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+def _machines(lab: Lab, topology: Topology) -> Iterator[Resource]:
     for name, machine in lab.machines.items():
-        netns, kernel = netns_of(lab, name, prefix), kernel_of(lab, name)
+        netns, kernel = netns_of(lab, name, topology.prefix), kernel_of(lab, name)
         if netns is not None:
             yield netns_resource(f"netns:{name}", name, netns, kernel, kernel_dependencies(lab, kernel))
         for setting, value in _settings(machine, _versions(topology, name)).items():
@@ -145,12 +145,12 @@ def setting_path(name: str) -> str:
     return "/proc/sys/" + "/".join(parts)
 
 
-def _joins(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+def _joins(lab: Lab, topology: Topology) -> Iterator[Resource]:
     """Give what lies between machines: links, what their ports carry, bridges and routes."""
     links = list(lab.links)
     for name in links:
-        yield from link_resources(lab, topology, name, prefix)
-        yield from port_resources(lab, topology, name, prefix)
+        yield from link_resources(lab, topology, name)
+        yield from port_resources(lab, topology, name)
     yield from bridge_resources(lab, topology, links)
     for name in links:
         yield from shape_resources(lab, topology, name)

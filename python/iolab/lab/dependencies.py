@@ -56,7 +56,7 @@ def link_netns(link: str, prefix: str) -> str:
     return f"{prefix}link-{link}"
 
 
-def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place:
+def place_of_link(lab: Lab, topology: Topology, link: str) -> Place:
     """Return where a link's bridge is: in the parent of children, else in a namespace of its own.
 
     Where guests' macvtaps are on a port of their parent, that port stands in the bridge's place.
@@ -71,12 +71,16 @@ def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place
         return Place(kernel, port.netns, port_dependencies(lab, port), port.bridge or BRIDGE, key)
     if any(is_card(lab, end) and guest_at(lab, end).engine == "xen" for end in lab.links[link].ends):
         return Place(
-            kernel, None, kernel_dependencies(lab, kernel), short_name(link, prefix), f"bridge:{link}"
+            kernel,
+            None,
+            kernel_dependencies(lab, kernel),
+            short_name(link, topology.prefix),
+            f"bridge:{link}",
         )
     name, key = (
         (SHARED, f"shared:{link}") if join_of(lab, link) is Join.SHARED else (BRIDGE, f"bridge:{link}")
     )
-    return Place(kernel, link_netns(link, prefix), (f"netns:link-{link}",), name, key)
+    return Place(kernel, link_netns(link, topology.prefix), (f"netns:link-{link}",), name, key)
 
 
 def halves_of(lab: Lab, link: str, place: Place) -> tuple[Place, ...]:
@@ -87,7 +91,7 @@ def halves_of(lab: Lab, link: str, place: Place) -> tuple[Place, ...]:
     return (place, second)
 
 
-def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | None:
+def side_of(lab: Lab, topology: Topology, port: Port) -> Side | None:
     """Return the parent's side of a port; None: there is none, the port is where it is used."""
     join = join_of(lab, port.link)
     card = is_card(lab, port.ref)
@@ -103,9 +107,9 @@ def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | Non
         Join.BOND,
     ) or (join is Join.MACVTAP and not card):
         return None
-    place = place_of_link(lab, topology, port.link, prefix)
+    place = place_of_link(lab, topology, port.link)
     index = lab.links[port.link].ends.index(port.ref)
-    own = place.netns == link_netns(port.link, prefix)
+    own = place.netns == link_netns(port.link, topology.prefix)
     names = [f"{role}{index}" if own else short_name(port.ref, other) for role, other in
              (("p", ""), ("l", "l-"), ("m", "m-"))]  # fmt: skip
     if join is Join.MACVTAP:

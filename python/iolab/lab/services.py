@@ -78,9 +78,7 @@ NFTABLES = "firewall:nftables"
 """Feature of a kernel that nft can give rules."""
 
 
-def standing_resources(
-    lab: Lab, topology: Topology, prefix: str, others: Iterable[Resource]
-) -> Iterator[Resource]:
+def standing_resources(lab: Lab, topology: Topology, others: Iterable[Resource]) -> Iterator[Resource]:
     """Return what stands on machines; it comes after all else that belongs to its machine.
 
     Raises:
@@ -91,7 +89,7 @@ def standing_resources(
         own.setdefault(resource.machine, []).append(resource.key)
     for name, machine in lab.machines.items():
         if machine.files or machine.run or machine.services:
-            yield from _Parts(lab, topology, prefix, name).resources(own.get(name, []))
+            yield from _Parts(lab, topology, name).resources(own.get(name, []))
 
 
 def service_place(machine: str, service: str, prefix: str) -> str:
@@ -102,12 +100,12 @@ def service_place(machine: str, service: str, prefix: str) -> str:
 class _Parts:
     """What stands on one machine."""
 
-    def __init__(self, lab: Lab, topology: Topology, prefix: str, name: str) -> None:
+    def __init__(self, lab: Lab, topology: Topology, name: str) -> None:
         self._machine: Machine = lab.machines[name]
-        self._name, self._prefix, self._topology = name, prefix, topology
+        self._name, self._prefix, self._topology = name, topology.prefix, topology
         self._kernel, self._netns = kernel_of(lab, name), topology.homes[name].netns
         self._cpus = topology.homes[name].cpus
-        self._folder = f"{RUN}/{prefix}files-{name}"
+        self._folder = f"{RUN}/{topology.prefix}files-{name}"
 
     def resources(self, after: Sequence[str]) -> Iterator[Resource]:
         """Return files, then changes, then services, each after those before it."""

@@ -32,7 +32,7 @@ from iolab.units import ETHERNET_HEADER_BYTES
 __all__ = ["Endpoint", "Home", "Port", "Route", "Segment"]
 
 NAME_PREFIX = "iolab-"
-"""Begins the name of everything that a lab makes on a host."""
+"""Begins such names where nothing else is said."""
 LOOPBACK = "lo"
 """Interface by which a kernel reaches itself; Linux counts an Ethernet header of each packet there too."""
 
@@ -53,6 +53,8 @@ class Topology:
     """Names of ports with nothing of their own, to the ports that they stand for."""
     loopbacks: Mapping[str, Endpoint] = field(default_factory=dict)
     """Of every host: where packets from it to itself begin and end."""
+    prefix: str = NAME_PREFIX
+    """Begins the name of everything that the lab makes on a host."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Kept by `answered_once`."""
 
@@ -237,7 +239,9 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
         for name, one in lab.machines.items()
         if one.kind == "host"
     }
-    return Topology(tuple(lab.machines), routers, tuple(segments), homes, ports_aliased, loopbacks)
+    return Topology(
+        tuple(lab.machines), routers, tuple(segments), homes, ports_aliased, loopbacks, prefix=prefix
+    )
 
 
 def _loopback(machine: str, kernel: str) -> Endpoint:

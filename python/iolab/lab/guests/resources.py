@@ -39,7 +39,7 @@ XEN_DRIVER = "vif"
 """What the kernel calls the driver of a Xen network frontend."""
 
 
-def guest_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+def guest_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
     """Return every guest of a lab, and its cards.
 
     Raises:
@@ -47,7 +47,7 @@ def guest_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resou
     """
     for name, machine in lab.machines.items():
         if isinstance(machine, Vm):
-            yield _guest(lab, topology, name, prefix)
+            yield _guest(lab, topology, name)
             yield Resource(
                 key=f"ipv6:{name}",
                 machine=name,
@@ -58,12 +58,12 @@ def guest_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resou
             yield from _cards(lab, topology, name, machine)
 
 
-def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
-    guest = guest_of(lab, topology, name, prefix)
+def _guest(lab: Lab, topology: Topology, name: str) -> Resource:
+    guest = guest_of(lab, topology, name)
     kernel = parent_kernel(lab, name)
     needs: list[str] = [*kernel_dependencies(lab, kernel), *volume_keys(lab, topology, name)]
     for port in card_ports(lab, topology, name):
-        place = place_of_link(lab, topology, port.link, prefix)
+        place = place_of_link(lab, topology, port.link)
         nic = next(nic for nic in guest.nics if nic.name == port.name)
         if join_of(lab, port.link) is Join.TAP:
             others = (one for one in ports_of(lab, topology, port.link) if one.ref != port.ref)

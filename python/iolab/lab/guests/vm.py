@@ -28,7 +28,7 @@ MOST_QUEUES = 16
 """Queue pairs that a card is made with at most without being asked for more."""
 
 
-def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
+def guest_of(lab: Lab, topology: Topology, name: str) -> Guest:
     """Return a guest as it is to be started.
 
     Raises:
@@ -49,14 +49,14 @@ def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
                 name=port.name,
                 mac=mac_of(lab, port.ref) or "",
                 kind=machine.nic,
-                backend=_backend(lab, topology, port, machine, prefix),
+                backend=_backend(lab, topology, port, machine),
                 queues=queue_pairs(machine),
                 rx_ring=machine.ring.rx if virtio else None,
                 tx_ring=machine.ring.tx if virtio else None,
             )
             for port in card_ports(lab, topology, name)
         ),
-        disks=guest_disks(lab, topology, name, prefix),
+        disks=guest_disks(lab, topology, name),
         netns=hypervisor_netns(lab, topology, name),
         domains_bytes=sum(one.memory for one in domains_of(lab, name).values()),
         domains_cpus=sum(one.cpus for one in domains_of(lab, name).values()),
@@ -121,7 +121,7 @@ def queue_pairs(machine: Vm) -> int:
     return max(machine.queues, min(machine.cpus, MOST_QUEUES))
 
 
-def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str) -> Backend:
+def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm) -> Backend:
     vhost = NICS[machine.nic].vhost
     join = join_of(lab, port.link)
     if join is Join.CABLE:
@@ -134,7 +134,7 @@ def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str)
     if join is Join.FUNCTIONS:
         (uplink,) = uplinks(lab, port.link)
         return FunctionBackend(uplink.port, functions_of(lab, uplink).index(port.ref))
-    side = side_of(lab, topology, port, prefix)
+    side = side_of(lab, topology, port)
     if side is not None and side.macvtap is not None:
         return MacvtapBackend(side.netns, side.macvtap, vhost)
     if side is None:

@@ -44,7 +44,7 @@ from iolab.lab.topology import Port, Topology
 from iolab.locale import Phrase
 
 
-def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iterator[Resource]:
+def link_resources(lab: Lab, topology: Topology, name: str) -> Iterator[Resource]:
     """Return what joins a link's ports.
 
     Raises:
@@ -63,16 +63,16 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
         case Join.TAP | Join.CABLE:
             yield from (_there(lab, name, port) for port in ports if not is_card(lab, port.ref))
         case Join.MACVTAP:
-            yield from _carried(lab, topology, name, prefix)
+            yield from _carried(lab, topology, name)
         case Join.FUNCTIONS:
             yield from function_resources(lab, topology, name)
         case Join.SHARED:
-            yield from shared_resources(lab, topology, name, prefix)
+            yield from shared_resources(lab, topology, name)
         case Join.ON_PORT:
-            below = place_of_link(lab, topology, name, prefix).key
-            yield from (_macvtap(lab, topology, port, prefix, below) for port in ports)
+            below = place_of_link(lab, topology, name).key
+            yield from (_macvtap(lab, topology, port, below) for port in ports)
         case Join.BRIDGE | Join.CHILDREN as join:
-            yield from _bridged(lab, topology, name, prefix, join)
+            yield from _bridged(lab, topology, name, join)
 
 
 def _where(lab: Lab, kernel: str) -> tuple[str, tuple[str, ...]]:
@@ -158,25 +158,25 @@ def _to_side(lab: Lab, key: str, port: Port, side: Side, place: Place) -> Resour
     )
 
 
-def _carried(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+def _carried(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
     """Return a guest's macvtap in a namespace of its own, and what joins it to the port at the other end."""
     ports = ports_of(lab, topology, link)
-    place = place_of_link(lab, topology, link, prefix)
+    place = place_of_link(lab, topology, link)
     yield netns_resource(
         f"netns:link-{link}", ports[0].machine, place.netns or "", *_where(lab, place.kernel)
     )
     for port in ports:
         if is_card(lab, port.ref):
-            yield _macvtap(lab, topology, port, prefix, f"veth:{link}")
+            yield _macvtap(lab, topology, port, f"veth:{link}")
         else:
-            (side,) = (found for one in ports if (found := side_of(lab, topology, one, prefix)))
+            (side,) = (found for one in ports if (found := side_of(lab, topology, one)))
             yield _to_side(lab, f"veth:{link}", port, side, place)
 
 
-def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str) -> Resource:
+def _macvtap(lab: Lab, topology: Topology, port: Port, *needs: str) -> Resource:
     """Return the macvtap of a guest's card; where its lower device must be a bridge's member, a pair for that."""
-    side = side_of(lab, topology, port, prefix)
-    place = place_of_link(lab, topology, port.link, prefix)
+    side = side_of(lab, topology, port)
+    place = place_of_link(lab, topology, port.link)
     assert side is not None
     assert side.macvtap is not None
     lower = side.lower or side.interface
@@ -208,9 +208,9 @@ def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str)
     )
 
 
-def _bridged(lab: Lab, topology: Topology, link: str, prefix: str, join: Join) -> Iterator[Resource]:
+def _bridged(lab: Lab, topology: Topology, link: str, join: Join) -> Iterator[Resource]:
     ports = ports_of(lab, topology, link)
-    whole = place_of_link(lab, topology, link, prefix)
+    whole = place_of_link(lab, topology, link)
     machine, places = ports[0].machine, halves_of(lab, link, whole)
     if join is Join.BRIDGE:
         if whole.netns is not None:
@@ -218,11 +218,11 @@ def _bridged(lab: Lab, topology: Topology, link: str, prefix: str, join: Join) -
         yield from (bridge_resource(machine, place) for place in dict.fromkeys(places))
     members: dict[Place, list[str]] = {place: [] for place in places}
     for port, place in zip(ports, places, strict=False):
-        side = side_of(lab, topology, port, prefix)
+        side = side_of(lab, topology, port)
         assert side is not None
         members[place].append(side.interface)
         if is_card(lab, port.ref) and is_macvtap(guest_at(lab, port.ref)):
-            yield _macvtap(lab, topology, port, prefix, place.key)
+            yield _macvtap(lab, topology, port, place.key)
         elif is_card(lab, port.ref):
             yield _guest_member(port, side, place)
         else:

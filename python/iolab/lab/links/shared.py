@@ -55,9 +55,9 @@ def shared_mode(lab: Lab, link: str) -> str:
     return found.mode or DEFAULT_MODES[str(found.join)]
 
 
-def shared_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+def shared_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
     """Return a link's macvlans or ipvlans, and the interface that they share where it is the link's own."""
-    ports, place = ports_of(lab, topology, link), place_of_link(lab, topology, link, prefix)
+    ports, place = ports_of(lab, topology, link), place_of_link(lab, topology, link)
     if not uplinks(lab, link):
         needs = kernel_dependencies(lab, place.kernel)
         yield netns_resource(f"netns:link-{link}", ports[0].machine, place.netns or "", place.kernel, needs)

@@ -29,7 +29,7 @@ from iolab.lab.packets.placement import Placement, Way, hops_between
 from iolab.lab.ports.offloads import features_resource
 from iolab.lab.readback.values import HardwareSettings, Running
 from iolab.lab.resources import Resource
-from iolab.lab.topology import NAME_PREFIX, Port, Topology
+from iolab.lab.topology import Port, Topology
 from iolab.locale import Phrase, Text
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
@@ -55,13 +55,13 @@ def _exact(action: Action) -> Action:
 
 
 def packet_resources(
-    lab: Lab, topology: Topology, links: list[str], prefix: str, placement: Placement
+    lab: Lab, topology: Topology, links: list[str], placement: Placement
 ) -> Iterator[Resource]:
     """Return what frames need on every link."""
     for name in links:
         ports = ports_of(lab, topology, name)
         for port in ports:
-            side = side_of(lab, topology, port, prefix)
+            side = side_of(lab, topology, port)
             if is_veth(lab, port):
                 yield _napi(lab, port, port.netns, port.name, port.ref)
             if side is not None and side.own and (is_veth(lab, port) or side.macvtap):
@@ -216,7 +216,7 @@ def _sides(lab: Lab, topology: Topology, out: Port, into: Port) -> Iterator[tupl
     """Yield the ports of one hop that are plugged into a bridge on it; a macvtap has no member of its own."""
     joined = {name for name, link in lab.links.items() if out.ref in link.ends and into.ref in link.ends}
     for port in (out, into):
-        side = side_of(lab, topology, port, NAME_PREFIX) if port.link in joined else None
+        side = side_of(lab, topology, port) if port.link in joined else None
         if side is not None and side.macvtap is None:
             yield port.ref, side
 

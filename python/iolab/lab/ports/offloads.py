@@ -33,7 +33,7 @@ def offload_switches(offload: Offload | SendOffload) -> dict[str, str]:
     return {short: switch for short, switch in wanted if switch is not None}
 
 
-def offload_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+def offload_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
     """Return the offloads of a link's ports, and of the parent's side of those that are its children's."""
     switches = offload_switches(lab.links[link].offload)
     above = offload_switches(lab.links[link].host_offload)
@@ -41,7 +41,7 @@ def offload_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> I
         if switches:
             key, at = f"offload:{port.ref}:{'+'.join(switches)}", Side(port.kernel, port.netns, port.name)
             yield features_resource(key, port.machine, at, switches, base_of(lab, port), port.ref)
-        side = side_of(lab, topology, port, prefix)
+        side = side_of(lab, topology, port)
         if above and side is not None:
             key, what = f"offload:{port.ref}:side:{'+'.join(above)}", f"the parent's side of {port.ref}"
             yield features_resource(key, port.machine, side, above, side_key(lab, port), what)

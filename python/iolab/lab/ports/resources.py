@@ -28,14 +28,14 @@ from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 
 
-def port_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iterator[Resource]:
+def port_resources(lab: Lab, topology: Topology, name: str) -> Iterator[Resource]:
     """Return VLAN, MTU and offloads of one link's ports."""
     ports = ports_of(lab, topology, name)
     for port in ports:
         if port.interface != port.name:
             yield _vlan(lab, port)
-    yield from _mtu(lab, topology, name, prefix)
-    yield from offload_resources(lab, topology, name, prefix)
+    yield from _mtu(lab, topology, name)
+    yield from offload_resources(lab, topology, name)
 
 
 def bridge_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
@@ -88,14 +88,14 @@ class _Sized:
     """False: it follows others by itself."""
 
 
-def _mtu(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+def _mtu(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
     """Return the MTU of all of a link's interfaces, one resource for each kernel; a cable's ports get theirs back."""
     mtu = str(mtu_of(lab, link))
     if lab.links[link].cable:
         yield from (_cable_mtu(lab, port, mtu) for port in ports_of(lab, topology, link))
         return
     machine = ports_of(lab, topology, link)[0].machine
-    sized = list(_sized(lab, topology, link, prefix))
+    sized = list(_sized(lab, topology, link))
     for kernel in dict.fromkeys(one.kernel for one in sized):
         places = [one for one in sized if one.kernel == kernel]
         yield Resource(
@@ -140,18 +140,18 @@ def _mtu_key_at(lab: Lab, topology: Topology, ref: PortRef) -> str:
     return f"mtu:{port.link}:{ref}" if lab.links[port.link].cable else _mtu_key(port.link, port.kernel)
 
 
-def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Sized]:
+def _sized(lab: Lab, topology: Topology, link: str) -> Iterator[_Sized]:
     """Give every interface of a link; a bridge follows the smallest of its ports by itself."""
     ports = ports_of(lab, topology, link)
     if join_of(lab, link) is Join.SHARED and not uplinks(lab, link):  # none above it may have more
-        place = place_of_link(lab, topology, link, prefix)
+        place = place_of_link(lab, topology, link)
         yield from (_Sized(place.kernel, place.netns, name, f"what the ports of {link} share", place.key)
                     for name in (STUB, place.bridge))  # fmt: skip
     for port in ports:
         for name in _layers(port):
             yield _Sized(port.kernel, port.netns, name, port.ref, place_of(lab, port))
     for port in ports:
-        side = side_of(lab, topology, port, prefix)
+        side = side_of(lab, topology, port)
         if side is None:
             continue
         whole = side.lower or not side.macvtap
@@ -160,7 +160,7 @@ def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Si
             if layer is not None:
                 yield _Sized(side.kernel, side.netns, layer, what, side_key(lab, port))
     if join_of(lab, link) is Join.BRIDGE:
-        place = place_of_link(lab, topology, link, prefix)
+        place = place_of_link(lab, topology, link)
         what = f"the bridge of {link}"
         yield _Sized(place.kernel, place.netns, place.bridge, what, place.key, settable=False)
 

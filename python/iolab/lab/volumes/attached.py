@@ -40,26 +40,26 @@ ZEROS_WRITTEN = ("env", "UNIX_IO_NOZEROOUT=1")
 """mkfs.ext4 writes its zeros then: blocks that the store only notes as zero are read from no disk."""
 
 
-def attached_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+def attached_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
     """Return the disks of hosts and namespaces, and the file systems on all disks."""
     for name, machine in lab.machines.items():
         for disk in machine.disks:
             if disk.via == "kernel":
-                yield _connected(lab, topology, name, disk, prefix)
+                yield _connected(lab, topology, name, disk)
             elif machine.kind != "vm":
-                yield _attached(lab, topology, name, disk, prefix)
+                yield _attached(lab, topology, name, disk)
             if disk.fs is not None:
-                yield _mounted(lab, name, disk, prefix)
+                yield _mounted(lab, name, disk, topology.prefix)
 
 
-def _connected(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> Resource:
+def _connected(lab: Lab, topology: Topology, name: str, disk: Disk) -> Resource:
     """Return a disk to which the machine's own kernel connects."""
     way = way_of(lab, topology, disk.volume)
     portal = (
         "" if way is None else way[0].address,
         port_of(lab, disk.volume),
     )  # without one the cell is refused elsewhere
-    actions, expect = kernel_disk(name, disk.volume, lab.volumes[disk.volume], portal, prefix)
+    actions, expect = kernel_disk(name, disk.volume, lab.volumes[disk.volume], portal, topology.prefix)
     needs = () if way is None else (f"export:{disk.volume}", f"address:{way[1].ref}")
     return Resource(
         key=f"disk:{name}.{disk.volume}",
@@ -71,12 +71,12 @@ def _connected(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str)
     )
 
 
-def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> Resource:
-    volume, node = lab.volumes[disk.volume], node_of(disk.volume, prefix)
+def _attached(lab: Lab, topology: Topology, name: str, disk: Disk) -> Resource:
+    volume, node = lab.volumes[disk.volume], node_of(disk.volume, topology.prefix)
     kernel = kernel_of(lab, name)
     way = way_of(lab, topology, disk.volume) if volume.export is not None else None
-    door = _door(lab, topology, name, disk, prefix) if disk.via == "user" else ()
-    file = door_of(disk.volume, prefix) if door else volume_path(disk.volume, prefix)
+    door = _door(lab, topology, name, disk) if disk.via == "user" else ()
+    file = door_of(disk.volume, topology.prefix) if door else volume_path(disk.volume, topology.prefix)
     # Past its cache a loop device writes a file of FUSE wrongly (Linux 6.18: no file system made so can be mounted).
     # So the kernel keeps blocks of the door: programs of ours empty it, and the ledger shows what it answered. What it
     # would read ahead, a throttle of the door would count: the agent attaches a device that reads nothing ahead.
@@ -109,10 +109,10 @@ def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) 
     )
 
 
-def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> tuple[Run, ...]:
+def _door(lab: Lab, topology: Topology, name: str, disk: Disk) -> tuple[Run, ...]:
     """Return what shows a volume as a file by way of QEMU's storage daemon."""
-    door, netns = door_of(disk.volume, prefix), netns_of(lab, name, prefix)
-    monitor = monitor_of(disk.volume, prefix)
+    door, netns = door_of(disk.volume, topology.prefix), netns_of(lab, name, topology.prefix)
+    monitor = monitor_of(disk.volume, topology.prefix)
     end = Command(("sh", "-c", END_INITIATOR, door, monitor))
     # Programs that an agent starts in a namespace mount where nobody else sees it; this one stays outside.
     inside = ("nsenter", f"--net=/run/netns/{netns}") if netns is not None else ()
@@ -127,7 +127,7 @@ def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> t
             "--monitor",
             "chardev=monitor",
         ),
-        *_node(lab, topology, disk, prefix),
+        *_node(lab, topology, disk),
         *("--export", f"type=fuse,id=door,node-name=disk,mountpoint={door},writable=on"),
     )
     return (
@@ -137,22 +137,22 @@ def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> t
     )
 
 
-def _node(lab: Lab, topology: Topology, disk: Disk, prefix: str) -> tuple[str, ...]:
+def _node(lab: Lab, topology: Topology, disk: Disk) -> tuple[str, ...]:
     """Return what QEMU's storage daemon opens, slowed down where that is asked for."""
     limits = throttled(disk)
     if not limits:
-        return _opened(lab, topology, disk, prefix, "disk")
+        return _opened(lab, topology, disk, "disk")
     most = ",".join(f"x-{word}={value}" for word, value in limits)
     slowed = ("--object", f"throttle-group,id=slow,{most}")
     above = ("--blockdev", "driver=throttle,node-name=disk,throttle-group=slow,file=fast")
-    return (*slowed, *_opened(lab, topology, disk, prefix, "fast"), *above)
+    return (*slowed, *_opened(lab, topology, disk, "fast"), *above)
 
 
-def _opened(lab: Lab, topology: Topology, disk: Disk, prefix: str, name: str) -> tuple[str, ...]:
+def _opened(lab: Lab, topology: Topology, disk: Disk, name: str) -> tuple[str, ...]:
     node = f"node-name={name},{DAEMON_CACHES.get(disk.cache, DIRECT)}"  # other caches are refused elsewhere
     way = way_of(lab, topology, disk.volume) if lab.volumes[disk.volume].export is not None else None
     if way is None:
-        return ("--blockdev", f"driver=file,filename={volume_path(disk.volume, prefix)},{node}")
+        return ("--blockdev", f"driver=file,filename={volume_path(disk.volume, topology.prefix)},{node}")
     lun = lun_of(disk.volume, lab.volumes[disk.volume], way, port_of(lab, disk.volume))
     secret = () if lun.secret is None else ("--object", lun.secret)
     return (*secret, "--blockdev", ",".join((*(f"{key}={value}" for key, value in lun.options), node)))

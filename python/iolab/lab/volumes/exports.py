@@ -145,7 +145,7 @@ def way_of(lab: Lab, topology: Topology, volume: str) -> tuple[Endpoint, Endpoin
     )  # what exports listens at addresses of IPv4
 
 
-def export_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+def export_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
     """Return the targets of a lab."""
     for number, (name, volume) in enumerate(lab.volumes.items(), 1):
         if volume.export is None or (way := way_of(lab, topology, name)) is None:
@@ -154,7 +154,7 @@ def export_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Reso
         told = Export(
             name=name,
             volume=volume,
-            path=volume_path(name, prefix),
+            path=volume_path(name, topology.prefix),
             target=subsystem_name(name) if volume.export == "nvme-tcp" else target_name(name),
             initiator=(host_name if volume.export == "nvme-tcp" else initiator_name)(initiator.machine),
             address=target.address,
@@ -163,7 +163,7 @@ def export_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Reso
             in_memory=in_memory(lab, volume),
             number=number,
         )
-        actions, expect = _made(lab, told, initiator.address, prefix)
+        actions, expect = _made(lab, told, initiator.address, topology.prefix)
         yield Resource(
             key=f"export:{name}",
             machine=target.machine,

@@ -82,10 +82,10 @@ def serial_of(volume: str) -> str:
     return f"{volume[: SERIAL_BYTES - 7]}-{sha256(volume.encode()).hexdigest()[:6]}"
 
 
-def guest_disks(lab: Lab, topology: Topology, name: str, prefix: str) -> tuple[GuestDisk, ...]:
+def guest_disks(lab: Lab, topology: Topology, name: str) -> tuple[GuestDisk, ...]:
     """Return the volumes that a guest is started with."""
     disks = enumerate(started_with(lab.machines[name]))
-    return tuple(_guest_disk(lab, topology, disk, number, prefix) for number, disk in disks)
+    return tuple(_guest_disk(lab, topology, disk, number) for number, disk in disks)
 
 
 def started_with(machine: Machine) -> tuple[Disk, ...]:
@@ -93,12 +93,12 @@ def started_with(machine: Machine) -> tuple[Disk, ...]:
     return tuple(disk for disk in machine.disks if disk.via != "kernel")
 
 
-def _guest_disk(lab: Lab, topology: Topology, disk: Disk, number: int, prefix: str) -> GuestDisk:
+def _guest_disk(lab: Lab, topology: Topology, disk: Disk, number: int) -> GuestDisk:
     way = _way_of_hypervisor(lab, topology, disk)
     volume = lab.volumes[disk.volume]
     lun = None if way is None else lun_of(disk.volume, volume, way, port_of(lab, disk.volume), number)
     return GuestDisk(
-        "" if lun else volume_path(disk.volume, prefix),
+        "" if lun else volume_path(disk.volume, topology.prefix),
         serial_of(disk.volume),
         disk.bus or "virtio-blk",
         in_memory=lun is None and in_memory(lab, lab.volumes[disk.volume]),
@@ -130,15 +130,15 @@ def volume_keys(lab: Lab, topology: Topology, name: str) -> list[str]:
     return keys
 
 
-def volume_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+def volume_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
     """Return every volume of a lab that a machine has, its export, and the disks that machines see."""
     for name, machine in lab.machines.items():
         for disk in machine.disks:
-            yield _volume(lab, name, disk.volume, prefix)
+            yield _volume(lab, name, disk.volume, topology.prefix)
         if isinstance(machine, Vm) and started_with(machine):
-            yield _disks(lab, name, machine, prefix)
-    yield from export_resources(lab, topology, prefix)
-    yield from attached_resources(lab, topology, prefix)
+            yield _disks(lab, name, machine, topology.prefix)
+    yield from export_resources(lab, topology)
+    yield from attached_resources(lab, topology)
 
 
 def _volume(lab: Lab, owner: str, name: str, prefix: str) -> Resource:

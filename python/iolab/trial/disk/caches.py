@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.agent.messages import Json
-from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, volume_path
 from iolab.messages.disks import (
     CacheLayer,
@@ -24,6 +22,7 @@ from iolab.messages.warnings import CacheUnknown
 from iolab.trial.disk.disk_programs import definition_of, row_of
 from iolab.trial.disk.memory_limit import memory_of
 from iolab.trial.disk.own import OwnReport, Residency
+from iolab.trial.lab_access import Site
 
 HELD_RATIO = 0.01
 """Of a device, what a mounted file system may keep of it in memory for hdparm to find it cold."""
@@ -77,22 +76,23 @@ class Looked:
         return {**about, "proved": self.passed_by, "kept": self.kept, **texts}
 
 
-def layers_of(lab: Lab, machine: str, disk: Disk) -> tuple[Layer, ...]:
+def layers_of(site: Site, machine: str, disk: Disk) -> tuple[Layer, ...]:
     """Return the caches between a machine's block device and the volume's file, the nearest first.
 
     A hypervisor that keeps what its guest writes does so in the cache of the file's own kernel, which is looked at;
     one that logs in to a LUN keeps nothing.
     """
-    return tuple(_layers(lab, machine, disk))
+    return tuple(_layers(site, machine, disk))
 
 
-def _layers(lab: Lab, machine: str, disk: Disk) -> Iterator[Layer]:
-    volume, path = lab.volumes[disk.volume], volume_path(disk.volume, NAME_PREFIX)
+def _layers(site: Site, machine: str, disk: Disk) -> Iterator[Layer]:
+    lab, prefix = site.lab, site.topology.prefix
+    volume, path = lab.volumes[disk.volume], volume_path(disk.volume, prefix)
     if disk.via == "user":
         yield Layer(
             VolumeCache(code="door-cache", volume=disk.volume),
             kernel_of(lab, machine),
-            door_of(disk.volume, NAME_PREFIX),
+            door_of(disk.volume, prefix),
         )
     if in_memory(lab, volume):
         return  # the store is memory itself: nothing of it is kept a second time
@@ -104,9 +104,13 @@ def _layers(lab: Lab, machine: str, disk: Disk) -> Iterator[Layer]:
     yield Layer(about, holder_of(lab, volume), path)
 
 
-def device_of(lab: Lab, machine: str, disk: Disk) -> Layer:
+def device_of(site: Site, machine: str, disk: Disk) -> Layer:
     """Return the cache of the program's own kernel for the device, which hdparm reads."""
-    return Layer(ProgramCache(machine=machine), kernel_of(lab, machine), node_of(disk.volume, NAME_PREFIX))
+    return Layer(
+        ProgramCache(machine=machine),
+        kernel_of(site.lab, machine),
+        node_of(disk.volume, site.topology.prefix),
+    )
 
 
 def declared_of(measure: DiskMeasure) -> str:

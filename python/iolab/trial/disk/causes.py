@@ -3,7 +3,6 @@
 from iolab.errors import AgentError
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import FOLDER, door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.scripts import SHOW_BACKING
 from iolab.messages.disks import (
@@ -42,9 +41,9 @@ def check_attached(site: Site, machine: str, disk: Disk) -> None:
     """
     if disk.via not in ("local", "user") or site.lab.machines[machine].kind == "vm":
         return
-    node = node_of(disk.volume, NAME_PREFIX)
+    node = node_of(disk.volume, site.topology.prefix)
     shown = site.agent_of(kernel_of(site.lab, machine)).run(("sh", "-c", SHOW_BACKING, node))
-    file = (door_of if disk.via == "user" else volume_path)(disk.volume, NAME_PREFIX)
+    file = (door_of if disk.via == "user" else volume_path)(disk.volume, site.topology.prefix)
     backing = shown.stdout.strip() if shown.succeeded else ""
     if backing == file:
         return

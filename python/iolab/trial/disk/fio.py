@@ -13,7 +13,6 @@ from iolab.agent.messages import FolderMade, Json, Walls
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path
 from iolab.locale import Phrase, Text
 from iolab.messages.disks import JobKeysReplaced, SectionLoadShort
@@ -89,7 +88,7 @@ class Fio:
         self._kernel = kernel_of(site.lab, measure.on)
         self._agent = site.agent_of(self._kernel)
         self._in_file = disk.fs is not None and not times_as_hdparm(measure)
-        node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
+        node, folder = node_of(disk.volume, site.topology.prefix), mount_of(disk.volume, site.topology.prefix)
         self._target = f"{folder}/{FILE}" if self._in_file else node
         self._reaches = Reaches(folders=(folder,)) if self._in_file else Reaches(devices=(node,))
         self._worked_on, self._patience = worked_on(site, measure.on, disk), patience
@@ -187,7 +186,7 @@ class Fio:
         steady, volume = self._measure.profile == "steady-state", self._volume
         if self._in_file or steady or in_memory(self._lab, volume):
             return False
-        path = volume_path(self._disk.volume, NAME_PREFIX)
+        path = volume_path(self._disk.volume, self._site.topology.prefix)
         shown = self._holder.run(("stat", "-c", "%b %B", path)).stdout.split()
         return len(shown) == 2 and int(shown[0]) * int(shown[1]) >= volume.size
 

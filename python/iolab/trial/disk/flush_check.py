@@ -11,7 +11,6 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, node_of, volume_path
 from iolab.lab.volumes.resources import serial_of
 from iolab.locale import Phrase
@@ -47,8 +46,8 @@ class FlushCheck(PlainRunner):
         volume, kernel = site.lab.volumes[disk.volume], kernel_of(site.lab, measure.on)
         agent, holder = site.agent_of(kernel), site.agent_of(holder_of(site.lab, volume))
         stamp = stamps_of(site.lab, measure, disk, _random_number(agent))
-        claimed = {"kind": "claimed", "path": node_of(disk.volume, NAME_PREFIX)}
-        passed = {"fd": DESCRIPTOR, "open": {**claimed, "serial": known_as(site.lab, measure.on, disk)}}
+        claimed = {"kind": "claimed", "path": node_of(disk.volume, site.topology.prefix)}
+        passed = {"fd": DESCRIPTOR, "open": {**claimed, "serial": known_as(site, measure.on, disk)}}
         argv, request = (own_program(agent), "disk"), json.dumps({"program": "stamp", **stamp})
         on_disk = worked_on(site, measure.on, disk)
         done = run_on_disk(agent, on_disk, argv, request, patience, passed=[passed])
@@ -57,7 +56,7 @@ class FlushCheck(PlainRunner):
                 Phrase("trial.blocks-not-written", program=measure.program, reason=done.complaint)
             )
         acknowledged = acknowledged_of(done.stdout)
-        asked = verify_request(stamp, acknowledged, volume_path(disk.volume, NAME_PREFIX))
+        asked = verify_request(stamp, acknowledged, volume_path(disk.volume, site.topology.prefix))
         looked = run_to_end(holder, (own_program(holder), "disk"), json.dumps(asked))
         if not looked.succeeded:
             raise TrialFailed(
@@ -108,11 +107,11 @@ def verify_request(stamp: dict[str, Json], acknowledged: int, path: str) -> dict
     return {"program": "verify", "stamp": stamp, "acknowledged": acknowledged, "below": path}
 
 
-def known_as(lab: Lab, machine: str, disk: Disk) -> str:
+def known_as(site: Site, machine: str, disk: Disk) -> str:
     """Return what the kernel of a machine shows as the serial number of its disk: of a loop device, its file."""
-    if lab.machines[machine].kind == "vm":
+    if site.lab.machines[machine].kind == "vm":
         return serial_of(disk.volume)
-    return (door_of if disk.via == "user" else volume_path)(disk.volume, NAME_PREFIX)
+    return (door_of if disk.via == "user" else volume_path)(disk.volume, site.topology.prefix)
 
 
 def acknowledged_of(text: str) -> int:

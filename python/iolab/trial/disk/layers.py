@@ -12,7 +12,7 @@ from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX, Topology
+from iolab.lab.topology import Topology
 from iolab.lab.volumes.exports import (
     by_kernel,
     control_socket,
@@ -112,7 +112,7 @@ def _counted(site: Site, source: Source) -> Counted | None:
 def _sources(site: Site, machine: str, disk: Disk) -> Iterator[Source | Callable[[], Counted | None]]:
     lab, volume = site.lab, site.lab.volumes[disk.volume]
     kernel = kernel_of(lab, machine)
-    node = node_of(disk.volume, NAME_PREFIX)
+    node = node_of(disk.volume, site.topology.prefix)
     yield Source("device", kernel, None, ("sh", "-c", SHOW_DEVICE, node), of_block_layer)
     place = site.guests.get(machine)
     if disk.via != "kernel" and place is not None and place.block_statistics is not None:
@@ -121,7 +121,7 @@ def _sources(site: Site, machine: str, disk: Disk) -> Iterator[Source | Callable
         yield lambda: of_monitor(statistics(), f"disk{serial}")
     if volume.export is None:
         if disk.via == "user":
-            pid_file = f"{door_of(disk.volume, NAME_PREFIX)}.pid"
+            pid_file = f"{door_of(disk.volume, site.topology.prefix)}.pid"
             yield Source("target", kernel, None, ("sh", "-c", SHOW_PROCESS, pid_file), of_process)
         return
     way = way_of(lab, site.topology, disk.volume)
@@ -156,7 +156,7 @@ def line_of(lab: Lab, topology: Topology, disk: Disk, rows: Sequence[Row], took_
 def _target(site: Site, disk: Disk) -> Iterator[Source]:
     """Give what counts at the target: the loop device of nvmet, or the process that opens the file; LIO counts MiB."""
     volume = site.lab.volumes[disk.volume]
-    holder, path = holder_of(site.lab, volume), volume_path(disk.volume, NAME_PREFIX)
+    holder, path = holder_of(site.lab, volume), volume_path(disk.volume, site.topology.prefix)
     if volume.cache == "buffered" or (volume.export == "iscsi" and by_kernel(site.lab, volume)):
         return
     if volume.export == "nvme-tcp":
@@ -164,8 +164,8 @@ def _target(site: Site, disk: Disk) -> Iterator[Source]:
         return
     if site.lab.machines[volume.on or ""].kind == "vm":
         return  # its file lies in memory: no block of it reaches a disk
-    socket = control_socket(disk.volume, NAME_PREFIX)
-    pid_file = nbd_pid_file(disk.volume, NAME_PREFIX) if volume.export == "nbd" else f"{socket}.pid"
+    socket = control_socket(disk.volume, site.topology.prefix)
+    pid_file = nbd_pid_file(disk.volume, site.topology.prefix) if volume.export == "nbd" else f"{socket}.pid"
     yield Source("target", holder, None, ("sh", "-c", SHOW_PROCESS, pid_file), of_process)
 
 
@@ -223,7 +223,7 @@ def offered(site: Site, disk: Disk) -> str | None:
     volume = site.lab.volumes[disk.volume]
     if volume.export != "iscsi" or initiator_of(site.lab, disk.volume) is None:
         return None
-    command = offer_command(site.lab, disk.volume, NAME_PREFIX)
+    command = offer_command(site.lab, disk.volume, site.topology.prefix)
     return _shown(
         site, holder_of(site.lab, volume), command, Phrase("trial.offers-of-target", volume=disk.volume)
     )
@@ -272,7 +272,7 @@ def look_below(site: Site, disk: Disk) -> Below | None:
         return None
     agent = site.agent_of(holder_of(site.lab, volume))
     try:
-        shown = agent.run(("sh", "-c", SHOW_BELOW, volume_path(disk.volume, NAME_PREFIX)))
+        shown = agent.run(("sh", "-c", SHOW_BELOW, volume_path(disk.volume, site.topology.prefix)))
     except AgentError:
         return None
     return below_of(shown.stdout, shown.begin_ns) if shown.succeeded else None

@@ -12,7 +12,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.topology import NAME_PREFIX, Topology
+from iolab.lab.topology import Topology
 from iolab.lab.volumes.places import mount_of, node_of
 from iolab.locale import Phrase
 from iolab.messages.disks import LessConfined, ProgramCache
@@ -130,13 +130,13 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
 
 
 def _read(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> DiskRead:
-    layers = layers_of(site.lab, measure.on, disk)
+    layers = layers_of(site, measure.on, disk)
     runner = _runner(measure)
     look_at = partial(_look, site, worked_on(site, measure.on, disk), patience)
     try:
         with runner.ready(site, measure, disk, patience) as run:
             device = (
-                look_at(device_of(site.lab, measure.on, disk), drop=True)
+                look_at(device_of(site, measure.on, disk), drop=True)
                 if runner.reads_device(measure)
                 else None
             )
@@ -250,8 +250,8 @@ def flushed(flush: Callable[[], None], look: Callable[[], list[Residency | None]
 
 def _flush(site: Site, machine: str, disk: Disk, patience: Patience) -> None:
     """Ask the disk to keep what was written to it; what its layers have not written then, a crash would lose."""
-    whole = ("sync", "-f", mount_of(disk.volume, NAME_PREFIX))
-    command = whole if disk.fs is not None else ("sync", node_of(disk.volume, NAME_PREFIX))
+    whole = ("sync", "-f", mount_of(disk.volume, site.topology.prefix))
+    command = whole if disk.fs is not None else ("sync", node_of(disk.volume, site.topology.prefix))
     agent = site.agent_of(kernel_of(site.lab, machine))
     done = run_on_disk(
         agent, worked_on(site, machine, disk), (*IN_ENGLISH, *command), patience=patience, reaches=None

@@ -12,7 +12,6 @@ from iolab.agent.messages import Json
 from iolab.experiment.model.machines import Disk
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
 from iolab.locale import Phrase
 from iolab.messages.disks import MemoryNotLimited, PhasesTooShort
@@ -70,8 +69,8 @@ class Program(PlainRunner):
         """See Runner."""
         kernel = kernel_of(site.lab, measure.on)
         agent = site.agent_of(kernel)
-        node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
-        behind = (door_of(disk.volume, NAME_PREFIX),) if disk.via == "user" else ()
+        node, folder = node_of(disk.volume, site.topology.prefix), mount_of(disk.volume, site.topology.prefix)
+        behind = (door_of(disk.volume, site.topology.prefix),) if disk.via == "user" else ()
         own, on_device = runs_own(measure), row_of(measure).reads_device
         request = json.dumps(self.request_of(measure, node, folder, behind)) if own else ""
         argv = (own_program(agent), "disk") if own else self.argv(measure, node, folder)

@@ -16,7 +16,6 @@ from iolab.agent.messages import Json, Pong, ProcessEnded, Walls
 from iolab.errors import AgentError
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import node_of
 from iolab.messages.disks import (
     DiskServer,
@@ -175,7 +174,9 @@ def worked_on(site: Site, machine: str, disk: Disk) -> WorkedOn:
     """Return the disk of a machine, with the servers behind it."""
     kernel = kernel_of(site.lab, machine)
     guest = kernel if kernel != HERE and site.lab.machines[kernel].kind == "vm" else None
-    return WorkedOn(machine, node_of(disk.volume, NAME_PREFIX), ServersOfDisk(site, machine, disk), guest)
+    return WorkedOn(
+        machine, node_of(disk.volume, site.topology.prefix), ServersOfDisk(site, machine, disk), guest
+    )
 
 
 def run_on_disk(

@@ -15,7 +15,6 @@ from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
 from iolab.lab.volumes.places import door_of, holder_of, monitor_of, nbd_pid_file
 from iolab.lab.volumes.scripts import KILL_SERVER
@@ -118,12 +117,12 @@ def _servers(site: Site, machine: str, disk: Disk) -> Iterator[Server]:
         kind, ping = CONNECTIONS[volume.export]
         address = f"{target.address}:{port_of(lab, disk.volume)}"
         yield Server(
-            *_target(lab, disk.volume, target.machine),
+            *_target(lab, disk.volume, target.machine, site.topology.prefix),
             Connection(initiator.kernel, initiator.netns, {"kind": kind, "address": address}, ping),
         )
     if disk.via == "user":
-        door, kernel = door_of(disk.volume, NAME_PREFIX), kernel_of(lab, machine)
-        peer: dict[str, Json] = {"kind": "qmp", "socket": monitor_of(disk.volume, NAME_PREFIX)}
+        door, kernel = door_of(disk.volume, site.topology.prefix), kernel_of(lab, machine)
+        peer: dict[str, Json] = {"kind": "qmp", "socket": monitor_of(disk.volume, site.topology.prefix)}
         yield Server(
             VolumeServer(code="storage-daemon", volume=disk.volume, machine=machine),
             Process(kernel, f"{door}.pid", f"{door}.pid"),
@@ -135,20 +134,20 @@ def _is_guest(lab: Lab, kernel: str) -> bool:
     return kernel != HERE and lab.machines[kernel].kind == "vm"
 
 
-def _target(lab: Lab, name: str, machine: str) -> tuple[DiskServer, Process | None]:
+def _target(lab: Lab, name: str, machine: str, prefix: str) -> tuple[DiskServer, Process | None]:
     """Return what exports a volume."""
     volume = lab.volumes[name]
     kernel = holder_of(lab, volume)
     if volume.export == "nvme-tcp":
         return VolumeServer(code="nvme-target", volume=name, machine=machine), None
     if volume.export == "nbd":
-        pid_file = nbd_pid_file(name, NAME_PREFIX)
+        pid_file = nbd_pid_file(name, prefix)
         return VolumeServer(code="nbd-server", volume=name, machine=machine), Process(
             kernel, pid_file, pid_file
         )
     if by_kernel(lab, volume):
         return IscsiTarget(volume=name, machine=machine, program="LIO"), None
-    socket = control_socket(name, NAME_PREFIX)
+    socket = control_socket(name, prefix)
     process = Process(kernel, f"{socket}.pid", f"TGT_IPC_SOCKET={socket}")
     return IscsiTarget(volume=name, machine=machine, program="tgtd"), process
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from iolab.errors import AgentError
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import kernel_of
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket
 from iolab.lab.volumes.places import door_of, holder_of, nbd_pid_file
 from iolab.trial.lab_access import Site
@@ -90,10 +89,10 @@ def _processes(site: Site, machine: str, disk: Disk) -> Iterator[tuple[str, str,
     """Give owner, kernel and file of the process id of each process."""
     lab, volume = site.lab, site.lab.volumes[disk.volume]
     if disk.via == "user":
-        yield machine, kernel_of(lab, machine), f"{door_of(disk.volume, NAME_PREFIX)}.pid"
+        yield machine, kernel_of(lab, machine), f"{door_of(disk.volume, site.topology.prefix)}.pid"
     if volume.on is None or volume.export is None:
         return
     if volume.export == "nbd":
-        yield volume.on, holder_of(lab, volume), nbd_pid_file(disk.volume, NAME_PREFIX)
+        yield volume.on, holder_of(lab, volume), nbd_pid_file(disk.volume, site.topology.prefix)
     elif volume.export == "iscsi" and not by_kernel(lab, volume):
-        yield volume.on, holder_of(lab, volume), f"{control_socket(disk.volume, NAME_PREFIX)}.pid"
+        yield volume.on, holder_of(lab, volume), f"{control_socket(disk.volume, site.topology.prefix)}.pid"
