@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit coverage lint format protocol stats bench wheel requirements clean packages packages-storage packages-test
+.PHONY: help setup demo demo-forwarding demo-storage demo-wire test test-all test-unit coverage lint format protocol messages stats bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,9 @@ format: $(BIN)/.iolab-dev  ## format both languages
 protocol: $(BIN)/.iolab-dev  ## write the schema, module and tables of the messages of the agent
 	@IOLAB_RECORD=1 cargo test -q -p iolab-agent --bin iolab-agent the_committed_schema
 	@$(BIN)/python scripts/protocol.py
+
+messages: $(BIN)/.iolab-run  ## print every message with sample values
+	@PYTHONPATH=python $(BIN)/python scripts/messages.py
 
 stats: $(BIN)/.iolab-run  ## count the weight of the code base
 	@$(BIN)/python scripts/stats.py

@@ -1,7 +1,7 @@
 """Draw 200 sentences of a commit for readers to judge: `scripts/draw_sentences.py [COMMIT]`, by default HEAD.
 
 The draw depends only on the commit: a sentence's rank is the digest of the commit's SHA and the sentence.
-CONTRIBUTING.md describes the reading.
+Messages are shown with sample values in their places. CONTRIBUTING.md describes the reading.
 """
 
 import ast
@@ -14,8 +14,11 @@ import tarfile
 import tokenize
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
+
+from messages import SAMPLES, Page, Unsampled
 
 MESSAGES = re.compile(r"python/iolab/locale/en/\w+\.toml")
 DOCS = re.compile(r"(?:README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md")
@@ -42,12 +45,13 @@ def main() -> int:
         print(f"draw_sentences: no commit {revision} in this repository", file=sys.stderr)
         return 2
     sha = found.stdout.strip()
-    numbers = count(1)
+    numbers, files = count(1), read_commit(sha)
+    values = with_values(files)
     print(f"commit {sha}")
-    for kind, texts in draw(sha, read_commit(sha)).items():
+    for kind, texts in draw(sha, files).items():
         print(f"\n{kind}")
         for place, text in texts:
-            print(f"{next(numbers):>4}. {text}  [{place}]")
+            print(f"{next(numbers):>4}. {values.get(text, text)}  [{place}]")
     return 0
 
 
@@ -77,6 +81,19 @@ def draw(sha: str, files: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]
         ranked = sorted(texts, key=lambda text: hashlib.sha256(f"{sha}\n{text}".encode()).digest())
         drawn[kind] = [(texts[text], text) for text in ranked[:size]]
     return drawn
+
+
+def with_values(files: Mapping[str, str]) -> dict[str, str]:
+    """Return each message of a commit with sample values; one that lacks a value is not in it."""
+    locale = {path: files[path] for path in sorted(files) if MESSAGES.fullmatch(path)}
+    page = Page(locale, files.get(f"scripts/{SAMPLES.name}") or SAMPLES.read_text(encoding="utf-8"))
+    found = {}
+    for path, key, text in page.messages:
+        with suppress(Unsampled, ValueError):  # an older commit: a new place, or a different form
+            found[" ".join(text.split())] = " ".join(
+                page.filled(path, key, text).replace("\n", " / ").split()
+            )
+    return found
 
 
 def messages(text: str) -> Iterator[str]:

@@ -43,7 +43,8 @@ def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_cons
         return replace(find_emulator(guest), arguments=waits)
 
     with pytest.raises(
-        LabError, match=r"(?s)starting guest dut: its agent said nothing for 10 s.*Press ESC for boot menu"
+        LabError,
+        match=r"(?s)starting guest dut failed: the agent in the guest sent nothing for 10 s.*Press ESC for boot menu",
     ):
         guests(agents, emulator=waiting, deadline_s=10).start(GUEST, "").result(PATIENCE_S)
 
@@ -57,7 +58,7 @@ def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents,
     def without(source: Source) -> Source:
         return replace(source, boot=replace(source.boot, initrd=str(rubbish)))
 
-    with pytest.raises(LabError, match=r"starting guest dut: .*Kernel panic - not syncing"):
+    with pytest.raises(LabError, match=r"starting guest dut failed: .*Kernel panic - not syncing"):
         guests(agents, without).start(GUEST, "").result(PATIENCE_S)
 
 
@@ -69,7 +70,9 @@ def test_a_kernel_that_is_none_is_told_in_the_hypervisors_words(agents: Agents, 
     def other(source: Source) -> Source:
         return replace(source, boot=replace(source.boot, kernel=str(rubbish)))
 
-    with pytest.raises(LabError, match=r"starting guest dut: the hypervisor ended with status 1: .*kernel"):
+    with pytest.raises(
+        LabError, match=r"starting guest dut failed: the hypervisor exited with status 1: .*kernel"
+    ):
         guests(agents, other).start(GUEST, "").result(PATIENCE_S)
 
 
@@ -91,7 +94,7 @@ def test_modules_of_another_kernel_are_told_by_the_guests_agent(
         return replace(source, boot=replace(source.boot, initrd=str(initrd)))
 
     with pytest.raises(
-        LabError, match=r"(?s)starting guest dut: .*virtio_blk.ko': Exec format error.*powering off"
+        LabError, match=r"(?s)starting guest dut failed: .*virtio_blk.ko': Exec format error.*powering off"
     ):
         guests(agents, other).start(GUEST, "").result(PATIENCE_S)
 
@@ -99,7 +102,7 @@ def test_modules_of_another_kernel_are_told_by_the_guests_agent(
 def test_more_memory_than_there_is_is_told_with_advice(agents: Agents) -> None:
     """The kernel gives no 1024 TiB."""
     with pytest.raises(
-        LabError, match=r"(?s)starting guest dut: the hypervisor ended with status 1: .*memory"
+        LabError, match=r"(?s)starting guest dut failed: the hypervisor exited with status 1: .*memory"
     ):
         guests(agents).start(replace(GUEST, memory_bytes=1 << 50), "").result(PATIENCE_S)
 
@@ -154,6 +157,9 @@ def test_what_a_guest_cannot_undo_is_told_before_it_ends(pair: Guests, lasting_a
         assert lasting_agents.of("other").run(["true"], undo=undo, undo_key=key).succeeded
     pair.stop(["other"])
     (told,) = map(str, pair.troubles)
-    assert "ending guest other: what it could not undo before: lasting: running 'ls /nowhere'" in told
+    assert (
+        "guest other could not undo these changes before it was stopped: lasting: running 'ls /nowhere'"
+        in told
+    )
     assert "passing" not in told
     assert "other" not in lasting_agents

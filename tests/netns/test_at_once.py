@@ -33,7 +33,7 @@ def test_each_has_its_own_record_and_all_stand_for_the_same_time(iolab: Iolab, t
     file = tmp_path / "lab.yaml"
     file.write_text(LAB)
     planned = iolab("plan", file)
-    assert "# at once with down, probe, begins at 0 s" in planned.stdout
+    assert "# in parallel with down, probe, starts at 0 s" in planned.stdout
     assert "--port 5401" in planned.stdout
     ran = iolab("run", file)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -45,8 +45,8 @@ def test_a_run_whose_folder_is_taken_away_says_so(iolab: Iolab, small: Path) -> 
     folder.parent.rename(small.parent / "elsewhere")
     _, said = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 3
-    assert "the folder is gone, and with it what was stored" in said
-    assert "its folder was taken away meanwhile: run it again" in said
+    assert "the folder was removed together with the stored trials" in said
+    assert "its folder was removed during the run; start the run again" in said
     assert not folder.parent.exists()
 
 

@@ -362,7 +362,7 @@ def test_what_could_not_be_undone_is_told_when_the_agent_ends(network: Network) 
     assert "it is in use" in told
     assert "`iolab clean --host pc6`" in told
     with pytest.raises(
-        UnsupportedError, match=r"preparing pc6: .*mtu:pc6.lan0: .*it is in use.*`iolab clean --host pc6`"
+        UnsupportedError, match=r"cannot use pc6: .*mtu:pc6.lan0: .*it is in use.*`iolab clean --host pc6`"
     ):
         hosts.reach("pc6", "pc6", Waiting("next.yaml"))
 
@@ -377,7 +377,7 @@ def test_what_could_not_be_undone_after_a_disconnect_is_told_when_the_host_is_re
     pc6.kill("sshd: root")
     agent.close()
     until(lambda: not pc6.agents())
-    told = r"preparing pc6: .*cannot be undone: mtu:pc6.lan0: .*it is in use.*`iolab clean --host pc6`"
+    told = r"cannot use pc6: .*cannot be undone: mtu:pc6.lan0: .*it is in use.*`iolab clean --host pc6`"
     with pytest.raises(UnsupportedError, match=told):
         hosts.reach("pc6", "pc6", Waiting("again.yaml"))
     assert pc6.agents() == []

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 def calibrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, host: HostName = None
 ) -> int:
-    """Measure what generator, receiver and time stamps can do on a host; later runs use it. Half a minute."""
+    """Measure the limits of generator, receiver and time stamps on a host for later runs. Takes half a minute."""
     with open_agent(checked(host)) as agent:
         occupy(agent, Waiting("iolab calibrate"), host)
         _, facts = read_facts(agent)

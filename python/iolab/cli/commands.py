@@ -28,44 +28,50 @@ class Entry:
 COMMANDS: Mapping[str, Entry] = {
     "check": Entry(
         "experiment_file",
-        "Check experiment files and say what they mean; every error of all of them at once.",
+        "Check experiment files and print a summary of each; report every error in all files at once.",
     ),
     "plan": Entry(
         "plan",
-        "Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed.",
+        "Show what a run would do: cells, order, duration, and every command with its undo. Change nothing.",
     ),
     "schema": Entry("experiment_file", "Print the JSON Schema of experiment files, for editors."),
-    "new": Entry("experiment_file", "Write a small experiment to start from."),
-    "run": Entry("runs", "Execute an experiment; the last line printed is the run folder."),
-    "resume": Entry("runs", "Do the trials that an interrupted run lacks."),
-    "extend": Entry("runs", "Give a run a larger experiment and do only what it lacks."),
+    "new": Entry("experiment_file", "Write a small experiment file to start from."),
+    "run": Entry("runs", "Run an experiment; the last line of output is the run folder."),
+    "resume": Entry("runs", "Run the missing trials of an interrupted run."),
+    "extend": Entry("runs", "Extend a run to a larger experiment, and run only the missing trials."),
     "quick": Entry(
         "quick",
-        "Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Levels have commas "
-        "between them.",
+        "Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Commas separate "
+        "levels.",
     ),
     "list": Entry(
-        "results", "List the runs, oldest first, with how far they are and how their trials ended."
+        "results", "List the runs, oldest first, with their progress and the status of their trials."
     ),
     "show": Entry("results", "Show the results of a run."),
-    "report": Entry("results", "Write the report of a run; prints where."),
-    "compare": Entry("results", "Compare two runs cell by cell: B over A; or a run with published figures."),
-    "doctor": Entry("host", "Say what a host can do, what it lacks, and what to do about it."),
+    "report": Entry("results", "Write the report of a run, and print its path."),
+    "compare": Entry(
+        "results", "Compare two runs cell by cell (B divided by A), or a run with published figures."
+    ),
+    "doctor": Entry(
+        "host", "Report which features a host supports, which are missing, and what to do about it."
+    ),
     "clean": Entry(
-        "host", "Undo what killed agents left on a host; on another one, remove the agent's file too."
+        "host",
+        "Undo the changes that killed agents left on a host; on a remote host, also remove the agent's file.",
     ),
     "hosts": Entry(
-        "host", "Print hosts that you have listed elsewhere as machines, to paste into an experiment."
+        "host",
+        "Print hosts from an ssh configuration or Ansible inventory as machines, to paste into an experiment.",
     ),
     "calibrate": Entry(
         "calibration",
-        "Measure what generator, receiver and time stamps can do on a host; later runs use it. Half a minute.",
+        "Measure the limits of generator, receiver and time stamps on a host for later runs. Takes half a minute.",
     ),
     "verify-shaper": Entry(
         "shaper",
-        "Run an experiment whose measure watches a shaped link, and judge the shaper at four scales.",
+        "Run an experiment whose measure watches a shaped link, and check the shaper at four time scales.",
     ),
-    "image": Entry("image", "Build, list and remove what guests are started from."),
+    "image": Entry("image", "Build, list and remove guest images and the newer QEMU."),
 }
 """By name, in the order of `--help`. The modules need up to 0.6 s to load, this table none; a test compares the two."""
 
@@ -102,7 +108,7 @@ def loaded(name: str) -> "Command":
 app = typer.Typer(
     name="iolab",
     cls=_Commands,
-    help="A laboratory for virtual I/O: build a lab, measure it, say what limited each number, leave no trace.",
+    help="A laboratory for virtual I/O: build a lab, measure it, report what limited each result, restore the host.",
     add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

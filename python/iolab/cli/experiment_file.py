@@ -45,12 +45,12 @@ def check(
         ),
     ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: what each file means, or what is wrong.")
+        bool, typer.Option("--json", help="Print JSON: the summary of each file, or its errors.")
     ] = False,
     on: On = None,
     _lang: Language = ENGLISH,
 ) -> int:
-    """Check experiment files and say what they mean; every error of all of them at once."""
+    """Check experiment files and print a summary of each; report every error in all files at once."""
     wrong: list[InputError] = []
     correct: list[Experiment] = []
     with warnings.catch_warnings(record=as_json) as noticed:
@@ -138,10 +138,10 @@ def schema() -> None:
 
 def new(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the experiment; NAME.yaml is written.")
+        str, typer.Argument(metavar="NAME", help="Name of the experiment; the file is NAME.yaml.")
     ],
 ) -> None:
-    """Write a small experiment to start from."""
+    """Write a small experiment file to start from."""
     if not Path(name).name.strip(".") or "\0" in name:
         problem = Problem("new", Phrase("cli.naming-experiment"), ascii(name), Phrase("cli.name-of-a-file"))
         raise InputError([problem])

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 HostName = Annotated[
     str | None,
     typer.Option(
-        "--host", metavar="H", help="Another host: user@name, or an alias of your ssh configuration."
+        "--host", metavar="H", help="Remote host: user@name, or an alias from your ssh configuration."
     ),
 ]
 
@@ -47,7 +47,7 @@ def doctor(
     host: HostName = None,
     _lang: Language = ENGLISH,
 ) -> int:
-    """Say what a host can do, what it lacks, and what to do about it."""
+    """Report which features a host supports, which are missing, and what to do about it."""
     with open_agent(checked(host)) as agent:
         facts, raw = read_facts(agent)
         findings = examine(agent, facts)
@@ -81,9 +81,9 @@ def _as_json(finding: Finding) -> dict[str, object]:
 
 
 def clean(host: HostName = None, _lang: Language = ENGLISH) -> int:
-    """Undo what killed agents left on a host; on another one, remove the agent's file too.
+    """Undo the changes that killed agents left on a host; on a remote host, also remove the agent's file.
 
-    Labs at work are left alone.
+    Changes of running labs are kept.
     """
     with open_agent(checked(host), leave_file=False) as agent:
         for holder in agent.hello.holders:
@@ -104,16 +104,16 @@ def clean(host: HostName = None, _lang: Language = ENGLISH) -> int:
 
 def hosts(
     inventory: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An Ansible inventory, INI or YAML.")
+        Path | None, typer.Option(metavar="FILE", help="Ansible inventory, INI or YAML.")
     ] = None,
     ssh_config: Annotated[
-        Path, typer.Option(metavar="FILE", help="An ssh configuration, whose aliases are taken.")
+        Path, typer.Option(metavar="FILE", help="ssh client configuration whose aliases are read.")
     ] = Path("~/.ssh/config"),
     site: Annotated[
-        bool, typer.Option("--site", help="Print them as the beginning of a site, for --on.")
+        bool, typer.Option("--site", help="Print the start of a site file for --on instead.")
     ] = False,
 ) -> None:
-    """Print hosts that you have listed elsewhere as machines, to paste into an experiment."""
+    """Print hosts from an ssh configuration or Ansible inventory as machines, to paste into an experiment."""
     place = (inventory or ssh_config).expanduser()
     try:
         text = place.read_text(encoding="utf-8")

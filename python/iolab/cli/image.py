@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
     group.command("build")(build_images)
     group.command("list")(list_images)
     group.command("remove")(remove_images)
-    app.add_typer(group, name="image", help="Build, list and remove what guests are started from.")
+    app.add_typer(group, name="image", help="Build, list and remove guest images and the newer QEMU.")
 
 
 def build_images(
@@ -49,9 +49,9 @@ def build_images(
             show_default=False,
         ),
     ] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Build again, with the packages of today.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Build again with the current packages.")] = False,
 ) -> int:
-    """Build guest images (linux, if none is named) where the cache lacks them; what nobody used for 30 days goes."""
+    """Build guest images that are not in the cache (default: linux), and remove those unused for 30 days."""
     known = [*(flavour.name for flavour in read_recipe().flavours), QEMU]
     wanted = flavours or known[:1]
     if wrong := [name for name in wanted if flavour_of_image(name) not in known]:
@@ -86,7 +86,7 @@ def _prune(cache: Cache, now_s: float) -> None:
 
 
 def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
-    """List what is in the cache, the newest first."""
+    """List the images in the cache, newest first."""
     cache = default_cache()
     images = cache.list_images()
     emulators = find_cached_qemu(cache)
@@ -117,10 +117,10 @@ def remove_images(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[IMAGE]...", help="Flavour, digest or its beginning; qemu.", show_default=False
+            metavar="[IMAGE]...", help="Flavour, digest or start of a digest; or qemu.", show_default=False
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All images, and the newer QEMU.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All images and the newer QEMU.")] = False,
 ) -> int:
     """Remove images from the cache, with the layers that no other image needs."""
     if bool(names) == everything:

@@ -13,24 +13,23 @@ from iolab.units import NS_PER_S, parse_nanoseconds
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 Only = Annotated[
-    list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+    list[str] | None, typer.Option(metavar="EXPR", help="Only these cells: factor=level|level,...")
 ]
-Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Only the cells that the file calls quick, in one block.")
-]
+Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Skip cells that this host does not support.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Only the cells of the file's `quick`, in one block.")]
 On = Annotated[
     Path | None,
     typer.Option(
-        "--on", metavar="SITE", help="Where to run it: a file that names hosts, guests there, cables."
+        "--on", metavar="SITE", help="Site file: the hosts, the guests on each host, and the cables."
     ),
 ]
 Blocks = Annotated[
-    int | None, typer.Option(min=1, max=MOST_BLOCKS, help="Blocks instead of the file's.", metavar="N")
+    int | None,
+    typer.Option(min=1, max=MOST_BLOCKS, help="Number of blocks, instead of the file's.", metavar="N"),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(min=0, max=LARGEST_SEED, help="Seed of the order instead of the file's.", metavar="S"),
+    typer.Option(min=0, max=LARGEST_SEED, help="Seed of the order, instead of the file's.", metavar="S"),
 ]
 
 
@@ -48,13 +47,15 @@ Wait = Annotated[
         "--wait",
         metavar="TIME",
         parser=_seconds,
-        help="Wait this long (10m) for another lab that holds a host; refused at once otherwise.",
+        help="Wait this long (10m) for a host that another lab uses, instead of refusing at once.",
     ),
 ]
 AllowSetting = Annotated[
     list[str] | None,
     typer.Option(
-        "--allow-setting", metavar="NAME", help="Let the file set this kernel setting: kernel.core_pattern."
+        "--allow-setting",
+        metavar="NAME",
+        help="Allow the file to set this kernel setting, e.g. kernel.core_pattern.",
     ),
 ]
 
@@ -72,7 +73,7 @@ def _speak(language: str) -> str:
 Language = Annotated[
     str,
     typer.Option(
-        "--lang", metavar="CODE", callback=_speak, help=f"Language of what is said: {', '.join(languages())}."
+        "--lang", metavar="CODE", callback=_speak, help=f"Language of the messages: {', '.join(languages())}."
     ),
 ]
 """Not taken from the environment: one command gives one text everywhere."""

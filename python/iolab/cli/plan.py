@@ -73,7 +73,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
     all_commands: Annotated[
         bool,
-        typer.Option("--all", help="Print every step's commands and every cell."),
+        typer.Option("--all", help="Print the commands of every step, and every cell."),
     ] = False,
     blocks: Blocks = None,
     seed: Seed = None,
@@ -84,7 +84,7 @@ def plan(
     on: On = None,
     _lang: Language = ENGLISH,
 ) -> None:
-    """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
+    """Show what a run would do: cells, order, duration, and every command with its undo. Change nothing."""
     experiment = load(file, on)
     with open_agent() as agent:
         facts = planning_facts(agent, guests=GUEST in experiment.text)

@@ -20,7 +20,9 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import with_named_programs
 from iolab.run.hosts.hosts import read_all_facts
 
-NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
+NoBuild = Annotated[
+    bool, typer.Option("--no-build", help="Build no guest image; refuse cells that need a missing one.")
+]
 QEMU = "qemu"
 """Stands for a newer QEMU among the flavours of images."""
 

@@ -28,20 +28,23 @@ def register(app: typer.Typer) -> None:
 def quick(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="tcp, udp, ping, rr, forwarding, command.")],
-    first: Annotated[str, typer.Argument(metavar="A", help="A namespace's name, or user@host:interface.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other end, of the same sort.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="Namespace name, or user@host:interface.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other end, in the same form.")],
     blocks: Annotated[
-        int, typer.Option(min=1, max=MOST_BLOCKS, metavar="N", help="How often each combination is measured.")
+        int,
+        typer.Option(
+            min=1, max=MOST_BLOCKS, metavar="N", help="Number of times each combination is measured."
+        ),
     ] = 5,
     seed: Seed = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the run folder.")
     ] = Path("runs"),
     only_print: Annotated[
-        bool, typer.Option("--print", help="Print the experiment file that it stands for; measure nothing.")
+        bool, typer.Option("--print", help="Print the equivalent experiment file; measure nothing.")
     ] = False,
 ) -> int:
-    """Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Levels have commas between them."""
+    """Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Commas separate levels."""
     if kind not in short_forms():
         raise InputError([Problem("KIND", DOING, kind, ", ".join(short_forms()))])
     program, levels = _rest(context.args)

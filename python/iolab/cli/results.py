@@ -45,13 +45,15 @@ Overs = Annotated[
     typer.Option(
         "--over",
         metavar="FACTOR",
-        help="Mean, least and largest over its levels; in place of what the file asks for.",
+        help="Mean, minimum and maximum over the levels of this factor, instead of the file's summaries.",
     ),
 ]
 Ratios = Annotated[
     list[str] | None,
     typer.Option(
-        "--ratio", metavar="FACTOR=LEVEL/LEVEL", help="Ratios of them between two levels of another factor."
+        "--ratio",
+        metavar="FACTOR=LEVEL/LEVEL",
+        help="Ratios of these summaries between two levels of a different factor.",
     ),
 ]
 
@@ -109,11 +111,11 @@ def _analysed(run: StoredRun) -> "Analysis":
 
 def list_runs(
     folder: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folders are.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the run folders.")
     ] = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of runs.")] = False,
 ) -> None:
-    """List the runs, oldest first, with how far they are and how their trials ended."""
+    """List the runs, oldest first, with their progress and the status of their trials."""
     found = [listed(path) for path in find_runs(folder)]
     if as_json:
         say(json.dumps({"schema": LIST_SCHEMA, "runs": found}, ensure_ascii=False))
@@ -164,7 +166,9 @@ def show(
     trial: Annotated[
         str | None,
         typer.Option(
-            "--trial", metavar="KEY", help="Show one trial over time; the first letters of its key suffice."
+            "--trial",
+            metavar="KEY",
+            help="Show one trial over time; the first letters of its key are enough.",
         ),
     ] = None,
     over: Overs = None,
@@ -205,7 +209,7 @@ def asked_trial(run: StoredRun, key: str) -> TrialRecord:
             "cli.trial-with-key",
             key=each.key,
             measure=each.measure,
-            levels=" ".join([*each.cell.values(), ""]),
+            levels=", ".join([*each.cell.values(), ""]),
             block=each.block,
         )
         for each in list(found or last.values())[:MOST_LISTED]
@@ -235,25 +239,25 @@ def report(
         Format,
         typer.Option(
             "--format",
-            help="html: one file for people; md: for a repository; csv, xlsx: for a spreadsheet; pukiwiki: for a wiki.",
+            help="html: for a browser; md: for a repository; csv, xlsx: for a spreadsheet; pukiwiki: for a wiki.",
         ),
     ] = Format.HTML,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="PATH", help="File to write; - prints it.")
+        Path | None, typer.Option("-o", "--output", metavar="PATH", help="Output file; - is standard output.")
     ] = None,
     rows: Annotated[
         Rows,
         typer.Option(
             "--rows",
-            help="csv: a row per estimate, trial, figure over levels, ratio of directions, verdict or drop.",
+            help="Rows of a CSV file.",
         ),
     ] = Rows.ESTIMATES,
     over: Overs = None,
     ratio: Ratios = None,
     lang: Language = ENGLISH,
-    show_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    show_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Write the report of a run; prints where."""
+    """Write the report of a run, and print its path."""
     from iolab.report import formats as reports  # numpy and scipy are slow to load
 
     path, words = locate(run), words_of(lang)
@@ -294,7 +298,7 @@ def compare(
     run_a: Annotated[
         str,
         typer.Argument(
-            metavar="RUN_A", help="A run, named as for `show`.", show_default=False, autocompletion=complete
+            metavar="RUN_A", help="A run, named as in `show`.", show_default=False, autocompletion=complete
         ),
     ],
     run_b: Annotated[
@@ -306,7 +310,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
     lang: Language = ENGLISH,
 ) -> None:
-    """Compare two runs cell by cell: B over A; or a run with published figures."""
+    """Compare two runs cell by cell (B divided by A), or a run with published figures."""
     from iolab.analysis import compare as compare_runs
     from iolab.report import formats as reports
 

@@ -27,7 +27,7 @@ RunName = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Run folder, its name in runs/, the beginning of its title, or `last`.",
+        help="Run folder, its name in runs/, the start of its title, or `last`.",
         show_default=False,
         autocompletion=complete,
     ),

@@ -40,7 +40,10 @@ from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 
 KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Do all trials, even if three labs in a row fail alike.")
+    bool,
+    typer.Option(
+        "--keep-going", help="Run all trials, even if three labs in a row fail for the same reason."
+    ),
 ]
 REASONS_SHOWN = 10
 
@@ -55,7 +58,7 @@ def register(app: typer.Typer) -> None:
 def run(
     file: File,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the run folder.")
     ] = Path("runs"),
     blocks: Blocks = None,
     seed: Seed = None,
@@ -69,7 +72,7 @@ def run(
     wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
-    """Execute an experiment; the last line printed is the run folder."""
+    """Run an experiment; the last line of output is the run folder."""
     experiment = load(file, on)
     return run_experiment(
         experiment,
@@ -121,7 +124,7 @@ def run_experiment(
 def resume(
     run: RunName,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Do failed and invalid trials again.")
+        bool, typer.Option("--retry-failed", help="Repeat failed and invalid trials.")
     ] = False,
     no_build: NoBuild = False,
     keep_going: KeepGoing = False,
@@ -129,7 +132,7 @@ def resume(
     wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
-    """Do the trials that an interrupted run lacks."""
+    """Run the missing trials of an interrupted run."""
     path = locate(run)
     experiment = execute.stored_experiment(path)
 
@@ -171,7 +174,7 @@ def extend(
     wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
-    """Give a run a larger experiment and do only what it lacks."""
+    """Extend a run to a larger experiment, and run only the missing trials."""
     path = locate(run)
     experiment = load(file, on)
     selected = selection(only or (), experiment, quick=quick)

@@ -31,14 +31,14 @@ def register(app: typer.Typer) -> None:
 def verify_shaper(
     file: File,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the run folder.")
     ] = Path("runs"),
     only: Annotated[
-        list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+        list[str] | None, typer.Option(metavar="EXPR", help="Only these cells: factor=level|level,...")
     ] = None,
     quick: Quick = False,
 ) -> int:
-    """Run an experiment whose measure watches a shaped link, and judge the shaper at four scales."""
+    """Run an experiment whose measure watches a shaped link, and check the shaper at four time scales."""
     experiment = load(file)
     selected = selection(only or (), experiment, quick=quick)
 

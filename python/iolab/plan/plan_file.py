@@ -95,15 +95,16 @@ def decode_plan(text: str) -> Plan:
         _refuse_version(_version(text))
         seen = f"a step without its row ({error})" if isinstance(error, IndexError) else error
         raise StoreError(
-            f"reading plan.json: saw {seen}; allowed: what iolab wrote there; restore the file from a copy"
+            f"cannot read plan.json, which does not have the format that iolab writes ({seen}); "
+            "restore the file from a backup"
         ) from None
 
 
 def _refuse_version(version: object) -> None:
     if version not in (None, PLAN_SCHEMA):
         raise StoreError(
-            f"reading plan.json: it has version {version!r}, this iolab reads version {PLAN_SCHEMA}; "
-            "use the iolab that wrote it"
+            f"cannot read plan.json of schema {version!r}: this iolab reads schema {PLAN_SCHEMA}; "
+            "use the version of iolab that wrote it"
         )
 
 

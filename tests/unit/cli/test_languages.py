@@ -73,8 +73,8 @@ def test_plan_says_what_a_run_would_do_and_what_cannot_run(
     assert run(["plan", written(VM), "--lang", "xx"]) == ExitCode.HOST_CANNOT
     printed = capsys.readouterr()
     assert "~ Two namespaces: 0 trials\n" in printed.out
-    assert "  cannot run here: ~ tcp links.lan.mtu=1500 + 1: " in printed.out
-    assert "planning: nothing of 2 cells can run on this host: " in printed.err
+    assert "  cannot run on this host: ~ tcp links.lan.mtu=1500 + 1: " in printed.out
+    assert "planning: no cell can run on this host (2 cells in total). " in printed.err
 
 
 def test_run_says_why_it_cannot_begin(
@@ -89,7 +89,7 @@ def test_run_says_why_it_cannot_begin(
     busy = SimpleNamespace(lease=refuse)
     monkeypatch.setattr("iolab.cli.runs.open_agent", lambda: nullcontext(busy))
     assert run(["run", written(GOOD), "--lang", "xx"]) == ExitCode.HOST_CANNOT
-    assert capsys.readouterr().err == "iolab: ~ the host: labo a.yaml 7\n"
+    assert capsys.readouterr().err == "iolab: ~ this host: labo a.yaml 7\n"
 
 
 def test_doctor_says_what_it_found(

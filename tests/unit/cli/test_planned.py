@@ -82,7 +82,7 @@ def test_an_absent_image_is_built_and_planning_is_done_with_it(
     plan, _ = planned(Agents(Agent(FakeAgent())), NAMING_NOTHING, builder.decide, no_build=False)
     assert builder.built == ["linux"]
     assert plan.unsupported == ()
-    assert "building linux, which guests of this experiment are started from" in capsys.readouterr().err
+    assert "building linux, which guests of this experiment need" in capsys.readouterr().err
 
 
 def test_nothing_is_built_where_the_user_refuses(builder: Builder) -> None:
@@ -104,8 +104,8 @@ def test_missing_packages_are_named_in_one_command_per_computer() -> None:
         PlainHostLack(code="iscsi-driver-absent", purpose=part, host=there),
     )
     assert [*map(str, install_lines(plan))] == [
-        "  what is not installed on this computer: sudo apt-get install dpdk-dev iperf3 tgt",
-        "  what is not installed on pc6: sudo apt-get install qemu-block-extra",
+        "  to install the missing packages on this computer: sudo apt-get install dpdk-dev iperf3 tgt",
+        "  to install the missing packages on pc6: sudo apt-get install qemu-block-extra",
     ]
     with pytest.raises(UnsupportedError, match="sudo apt-get install dpdk-dev iperf3 tgt"):
         leave_out(plan, False, None)

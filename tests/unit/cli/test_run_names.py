@@ -35,7 +35,7 @@ def test_a_run_is_found_by_path_by_name_and_as_the_last(runs: list[str]) -> None
 def test_the_beginning_of_a_title_names_a_run_that_no_other_shares(runs: list[str]) -> None:
     """Two that begin so are listed, none is guessed."""
     assert locate("win") == locate("Windows") == Path("runs", runs[1])
-    with pytest.raises(InputError, match=f"2 runs whose titles begin so.*{runs[0]}, {runs[2]}"):
+    with pytest.raises(InputError, match=f"2 runs whose titles start with this text.*{runs[0]}, {runs[2]}"):
         locate("quick start")
     with pytest.raises(InputError, match="iolab list"):
         locate("indow")

@@ -81,8 +81,8 @@ def test_the_beginning_of_a_key_suffices_where_one_trial_has_it(
     assert "MTU 9000" in capsys.readouterr().out
     assert run(["show", str(folder), "--trial", "a00"]) == ExitCode.INPUT_WRONG
     complaint = capsys.readouterr().err
-    assert "saw 2 trials whose keys begin with 'a00'" in complaint
-    assert "a001 (tcp, 1500 block 1), a002 (tcp, 9000 block 1)" in complaint
+    assert "saw 2 trials whose keys start with 'a00'" in complaint
+    assert "a001 (tcp, 1500, block 1), a002 (tcp, 9000, block 1)" in complaint
 
 
 def test_a_key_that_no_trial_has_is_wrong_input_with_those_there_are(
@@ -91,6 +91,6 @@ def test_a_key_that_no_trial_has_is_wrong_input_with_those_there_are(
     """Exit code 2, and no traceback."""
     assert run(["show", str(folder), "--trial", "zzz"]) == ExitCode.INPUT_WRONG
     complaint = capsys.readouterr().err
-    assert "saw 0 trials whose keys begin with 'zzz'" in complaint
+    assert "saw 0 trials whose keys start with 'zzz'" in complaint
     assert "a001 (tcp" in complaint
     assert "Traceback" not in complaint

@@ -97,8 +97,8 @@ def test_a_stream_through_a_device_that_only_frames_pass_is_refused_where_it_is_
         check_cells(parse(text, "f.yaml"))
     (problem,) = caught.value.problems
     assert problem.where == "f.yaml:5"
-    assert str(problem.seen) == "forward: xdp, on the way of a stream from a to b"
-    assert "bridge or route" in str(problem.allowed)
+    assert str(problem.seen) == "`forward: xdp` on the path of a stream from a to b"
+    assert "`forward: bridge` or `route`" in str(problem.allowed)
     check_cells(parse(text.replace("forward: xdp" + device, "forward: bridge"), "f.yaml"))
 
 

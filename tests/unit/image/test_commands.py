@@ -37,7 +37,7 @@ def test_an_unknown_flavour_is_refused_before_anything_is_built(
 def test_an_empty_cache_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """With what makes an image."""
     assert run(["image", "list"]) == ExitCode.DONE
-    assert "`iolab image build` makes an image" in capsys.readouterr().out
+    assert "run `iolab image build` to build one" in capsys.readouterr().out
 
 
 def test_images_are_listed_for_readers_and_for_programs(
@@ -91,7 +91,7 @@ def test_what_nobody_used_for_a_month_goes_when_an_image_is_built(
 def test_what_to_remove_is_said_in_one_way(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Names or --all: never nothing, never both."""
     assert run(["image", "remove", *arguments]) == ExitCode.INPUT_WRONG
-    assert "names of images, or --all" in capsys.readouterr().err
+    assert "image names or --all" in capsys.readouterr().err
 
 
 def test_missing_programs_are_named_with_their_packages() -> None:

@@ -77,7 +77,7 @@ def test_another_version_is_refused_and_both_are_named(experiment: Experiment, f
     document = json.loads(encode_plan(make_plan(experiment, facts)))
     document["schema"] = PLAN_SCHEMA + 1
     with pytest.raises(
-        StoreError, match=rf"version {PLAN_SCHEMA + 1}, this iolab reads version {PLAN_SCHEMA}"
+        StoreError, match=rf"of schema {PLAN_SCHEMA + 1}: this iolab reads schema {PLAN_SCHEMA};"
     ):
         decode_plan(json.dumps(document))
 
@@ -85,7 +85,7 @@ def test_another_version_is_refused_and_both_are_named(experiment: Experiment, f
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 3}', '{"schema": 3, "measures": 3}'])
 def test_what_is_no_plan_is_refused_without_a_traceback(text: str) -> None:
     """Torn and foreign files end in one sentence, without the words of a programming language."""
-    with pytest.raises(StoreError, match=r"reading plan\.json") as caught:
+    with pytest.raises(StoreError, match=r"cannot read plan\.json") as caught:
         decode_plan(text)
     assert "Error" not in str(caught.value)
 
@@ -108,7 +108,7 @@ def test_levels_that_no_factor_has_are_refused(row: list[int]) -> None:
     )
     document = json.loads(encode_plan(plan))
     document["levels"] = [row]
-    with pytest.raises(StoreError, match=r"reading plan\.json: saw .*levels"):
+    with pytest.raises(StoreError, match=r"cannot read plan\.json, .*levels"):
         decode_plan(json.dumps(document))
 
 
@@ -119,7 +119,7 @@ def test_blocks_and_plots_that_cannot_be_are_refused(
     """Blocks count from 1, plots from 0, both within 64 bits, as analysis holds them."""
     document = json.loads(encode_plan(make_plan(experiment, facts)))
     document["steps"][0][place] = value
-    with pytest.raises(StoreError, match=r"reading plan\.json"):
+    with pytest.raises(StoreError, match=r"cannot read plan\.json"):
         decode_plan(json.dumps(document))
 
 

@@ -54,9 +54,9 @@ def test_what_a_function_of_another_package_breaks_is_named(name: str, function:
     with pytest.raises(UnsupportedError) as caught:
         getattr(row(name, function), name)(Ping())
     told = str(caught.value)
-    assert told.startswith(f"calling {name!r} of the kind 'ping' from the package far 1.0: ")
+    assert told.startswith(f"{name!r} of kind 'ping' from the package far 1.0 raised ")
     assert seen in told
-    assert told.endswith("mend or update that package, or uninstall it")
+    assert told.endswith("fix, update or uninstall that package")
 
 
 def test_what_is_raised_on_purpose_and_returned_rightly_passes() -> None:

@@ -62,12 +62,15 @@ def test_a_part_of_another_package_stands_after_iolabs_own() -> None:
 @pytest.mark.parametrize(
     ("broken", "seen"),
     [
-        (point("TAKEN"), "its name 'stream' is taken by iolab itself; give it another name"),
-        (point("NO_ROW"), "it is of type str; make it iolab.registry.rows.MeasureKind"),
+        (point("TAKEN"), "the name 'stream' is already used by iolab itself; choose a different name"),
+        (
+            point("NO_ROW"),
+            "the object has the type str; provide an object of type iolab.registry.rows.MeasureKind",
+        ),
         (point("ABSENT"), "AttributeError"),
         (
             point("X", "no_such_module"),
-            "ModuleNotFoundError: No module named 'no_such_module'; mend or update",
+            "ModuleNotFoundError: No module named 'no_such_module'; fix, update or uninstall",
         ),
     ],
     ids=["a taken name", "no row", "nothing there", "no module"],
@@ -76,7 +79,9 @@ def test_a_broken_part_is_refused_with_its_place_and_what_to_do(broken: EntryPoi
     """An experiment is never read with another meaning than it had where it was written."""
     with pytest.raises(UnsupportedError) as told:
         joined(measure_kinds().values(), [broken], MeasureKind)
-    assert str(told.value).startswith(f"loading 'x' of iolab.measures from {broken.value}: ")
+    assert str(told.value).startswith(
+        f"cannot load the entry point 'x' of group iolab.measures from {broken.value}: "
+    )
     assert seen in str(told.value)
 
 
@@ -86,7 +91,8 @@ def test_a_row_may_state_the_versions_of_its_methods() -> None:
     assert found["knock"].methods == {"knocks_per_s": 2}
     for wrong in ("ZERO", "YES", "TEXT", "LISTED"):
         with pytest.raises(
-            UnsupportedError, match=r"its methods are .*; map each metric to a whole number from 1"
+            UnsupportedError,
+            match=r"the value of `methods` is .*; map each metric to an integer version, 1 or higher",
         ):
             joined(measure_kinds().values(), [point(wrong)], MeasureKind)
 
@@ -94,7 +100,7 @@ def test_a_row_may_state_the_versions_of_its_methods() -> None:
 def test_two_packages_with_one_name_are_both_named() -> None:
     """Neither silently wins."""
     with pytest.raises(
-        UnsupportedError, match=r"'ping' is taken by tests.unit.registry.test_registry:PING|PING"
+        UnsupportedError, match=r"'ping' is already used by tests.unit.registry.test_registry:PING|PING"
     ):
         joined(measure_kinds().values(), [point("PING"), point("PING")], MeasureKind)
 

@@ -34,5 +34,5 @@ def test_an_agent_that_lives_is_given_time_to_undo_everything() -> None:
     living = Killed()
     agents = Agents(Agent(FakeAgent()))
     agents.add("pc6", Agent(living, name="pc6"))
-    assert [*map(str, agents.close())] == ["closing the agent of pc6: it was killed"]
+    assert [*map(str, agents.close())] == ["during shutdown, the agent of pc6 was killed"]
     assert living.closed_within_s == UNDO_DEADLINE_S

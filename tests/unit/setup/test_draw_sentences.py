@@ -9,6 +9,7 @@ import pytest
 SCRIPT = Path(__file__).parents[3] / "scripts" / "draw_sentences.py"
 FILES = {
     "python/iolab/locale/en/check.toml": 'mtu = "an MTU of {mtu}"\nkey = "word"\n',
+    "scripts/message_samples.toml": "[of_name]\nmtu = 1400\n[of_suffix]\n[of_message]\n",
     "README.md": (
         "# A heading of four words\n\nThe lab has two hosts. It is\nmeasured three times.\n\n"
         "| the head of a table |\n|---|\n| a cell of a table |\n\n```sh\nnot this line of code\n```\n"
@@ -46,11 +47,11 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_each_kind_has_its_sentences(repository: Path) -> None:
-    """Code, headings, heads of tables and single words are no sentences; placeholders stay."""
+    """Code, headings, heads of tables and single words are no sentences; places have the commit's values."""
     kinds = draw(repository).split("\n\n")[1:]
     drawn = {kind.splitlines()[0]: {line[6:] for line in kind.splitlines()[1:]} for kind in kinds}
     assert drawn == {
-        "messages": {"an MTU of {mtu}  [python/iolab/locale/en/check.toml]"},
+        "messages": {"an MTU of 1400  [python/iolab/locale/en/check.toml]"},
         "docs": {
             "The lab has two hosts.  [README.md]",
             "It is measured three times.  [README.md]",

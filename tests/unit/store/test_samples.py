@@ -108,7 +108,7 @@ def test_a_field_too_few_or_too_many_is_an_error_with_file_and_line(
 def test_samples_of_another_version_are_refused_with_both_versions(tmp_path: Path) -> None:
     """Whatever else is in them."""
     stored(tmp_path, "a", gzip.compress(b'{"schema": 9, "kind": "forwarding", "load_trials": []}'))
-    with pytest.raises(StoreError, match="its schema is 9, this iolab reads 2"):
+    with pytest.raises(StoreError, match="of schema 9: this iolab reads schemas 2"):
         read_packets(tmp_path, "a")
 
 
@@ -121,7 +121,7 @@ def test_samples_of_another_version_are_refused_with_both_versions(tmp_path: Pat
 def test_damaged_samples_are_told_with_their_file(tmp_path: Path, data: bytes) -> None:
     """Whatever is wrong in the file, the error names it and says what to do."""
     path = stored(tmp_path, "a", data)
-    with pytest.raises(StoreError, match="restore the file from a copy") as caught:
+    with pytest.raises(StoreError, match="restore the file from a backup") as caught:
         read_packets(tmp_path, "a")
     assert str(path) in str(caught.value)
 
@@ -175,7 +175,7 @@ def test_a_table_of_another_version_is_refused_with_its_version(tmp_path: Path) 
     path = stored_series(tmp_path, encode_series((RATES,)))
     table = parquet.read_table(path)
     parquet.write_table(table.replace_schema_metadata({b"iolab.series": b"7"}), path)
-    with pytest.raises(StoreError, match="have schema 7, this iolab reads 1"):
+    with pytest.raises(StoreError, match="have schema 7, but this iolab reads schema 1"):
         read_series(tmp_path, "k")
 
 

@@ -167,9 +167,9 @@ def test_a_method_that_is_no_version_is_refused(method: object) -> None:
 @pytest.mark.parametrize("schema", [0, -1, TRIAL_SCHEMA + 1])
 def test_a_schema_that_is_newer_or_never_was_is_refused_with_those_that_are_read(schema: int) -> None:
     """Whatever else is in the record."""
-    with pytest.raises(StoreError, match=f"its schema is {schema}, this iolab reads 1 to {TRIAL_SCHEMA}"):
+    with pytest.raises(StoreError, match=f"of schema {schema}: this iolab reads schemas 1 to {TRIAL_SCHEMA}"):
         read(schema=schema)
-    with pytest.raises(StoreError, match=f"its schema is {schema}"):
+    with pytest.raises(StoreError, match=f"of schema {schema}"):
         decode_packets(json.dumps({"packets": {}, "schema": schema}).encode())
 
 

@@ -147,7 +147,7 @@ def raising(error: BaseException) -> Any:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (Mute(), "its message cannot be read: __str__ raised SystemExit"),
+        (Mute(), "its error message cannot be read because __str__ raised SystemExit"),
         (ValueError("x" * 5_000_000), "xxx..."),
         (ValueError("\x1b[2J \u202e \ud800"), r"\x1b[2J \u202e \ud800"),
         (SystemExit("bye"), "bye"),
@@ -235,5 +235,5 @@ def test_the_end_of_a_name_says_its_unit(name: str, unit: str | None) -> None:
 def test_a_plan_is_not_timed_by_an_absurd_duration(duration: Any) -> None:
     """The command ends, and the package is named."""
     row: Any = MeasureKind(model=Other, duration_ns=lambda _: duration, measure=None)
-    with pytest.raises(UnsupportedError, match=r"'duration_ns' of the kind 'other' from iolab-other 1.0"):
+    with pytest.raises(UnsupportedError, match=r"'duration_ns' of kind 'other' from iolab-other 1.0"):
         guarded(replace(row, package="iolab-other 1.0")).duration_ns(Other())

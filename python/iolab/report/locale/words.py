@@ -70,14 +70,14 @@ class Sentences:
     def _fill(self, template: str | None, statement: Statement) -> str:
         if template is None:
             return f"{statement.code} {statement.parameters}"
-        return fill(template, lambda name, spec: self._write(name, getattr(statement, name), spec))
+        return fill(template, lambda name, spec: self.write(name, getattr(statement, name), spec))
 
-    def _write(self, name: str, value: object, spec: str) -> str:
+    def write(self, name: str, value: object, spec: str) -> str:
         """Write a parameter by its type, and the unit in its name."""
         if isinstance(value, Statement):
             return self.advise(value) if spec == ADVICE else self.say(value)
         if isinstance(value, tuple):
-            items = [self._write(name, one, spec if spec in (ADVICE, NAME) else "") for one in value]
+            items = [self.write(name, one, spec if spec in (ADVICE, NAME) else "") for one in value]
             if spec == ADVICE:
                 return self.join(list(filter(None, dict.fromkeys(items))))
             return join(items, spec, self.joined)

@@ -60,7 +60,7 @@ def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
     guests.start(guest(), "").result(PATIENCE_S)
     guests.stop(["dut"])
     assert host.folders == set()
-    with pytest.raises(AgentLost, match="dut: it is not running"):
+    with pytest.raises(AgentLost, match="the agent of dut is not running"):
         agents.of("dut")
 
 
@@ -74,7 +74,7 @@ def test_a_change_that_a_guest_could_not_undo_is_told_before_it_ends() -> None:
         agents.of("dut").run(("make", key), undo=undo, undo_key=key)
     guests.stop(["dut"])
     assert [*map(str, guests.troubles)] == [
-        "ending guest dut: what it could not undo before: disk: target is busy"
+        "guest dut could not undo these changes before it was stopped: disk: target is busy"
     ]
     assert (("unmake", "link"), None) in inner.ran
     assert host.folders == set()
@@ -129,7 +129,10 @@ def test_a_guest_that_never_boots_is_told_with_its_consoles_last_lines() -> None
     """The deadline, and what was last seen."""
     console = Line("SeaBIOS", "Booting from ROM...")
     guests, agents, host = parent(console=lambda: console, agent=Line, deadline_s=1)
-    with pytest.raises(LabError, match=r"(?s)starting guest dut: its agent said nothing .*Booting from ROM"):
+    with pytest.raises(
+        LabError,
+        match=r"(?s)starting guest dut failed: the agent in the guest sent nothing .*Booting from ROM",
+    ):
         guests.start(guest(), "").result(PATIENCE_S)
     assert "dut" not in agents
     assert host.folders == set()
@@ -148,7 +151,7 @@ def test_kvm_that_does_not_work_is_refused_before_anybody_waits_for_it(
     guests, _, host = parent(programs=programs)
     with pytest.raises(
         LabError,
-        match=r"no kernel boots with KVM on this computer \(KVM internal error\); allowed there: auto or tcg",
+        match=r"no kernel boots with KVM on this host \(KVM internal error\)\. Use `accel: auto` or `accel: tcg`",
     ):
         guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
     assert host.folders == set()
@@ -208,9 +211,9 @@ def test_a_guest_that_is_emulated_for_want_of_time_says_so(
         assert len(boots) == 2 * times
         use = guests.use("dut")
         assert use is not None
-        assert (use.accel, use.untold) == ("tcg", "it ran out of time: the boot was not over after 60 s")
+        assert (use.accel, use.untold) == ("tcg", "the boot did not finish within 60 s")
         told = next(one for one in guest_warnings({"dut": use}) if isinstance(one, AcceleratorUnknown))
-        assert "ran out of time" in EN.said.say(told)
+        assert "did not finish within" in EN.said.say(told)
         guests.stop(["dut"])
 
 
@@ -249,9 +252,11 @@ def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> N
     """A study of a hundred trials ends after minutes when its guest cannot start, not after hours."""
     guests, _, _ = parent(agent=Line, deadline_s=0.1)
     for _ in range(3):
-        with pytest.raises(LabError, match="its agent said nothing for 0 s; its console shows nothing"):
+        with pytest.raises(
+            LabError, match="the agent in the guest sent nothing for 0 s; the guest console is empty"
+        ):
             guests.start(guest(), "").result(PATIENCE_S)
-    with pytest.raises(LabError, match="not tried again, it did not come up 3 times in a row"):
+    with pytest.raises(LabError, match="failed to start 3 times in a row; iolab does not start it again"):
         guests.start(guest(), "").result(PATIENCE_S)
 
 
@@ -267,7 +272,8 @@ def test_a_guest_that_stays_silent_with_kvm_may_be_emulated_instead(
 
     guests, _, _ = parent(agent=Line, programs=programs, deadline_s=0.1)
     with pytest.raises(
-        LabError, match="its console shows nothing, and KVM may run no kernel here: `accel: tcg`"
+        LabError,
+        match=r"console is empty\. KVM may be unable to run a kernel on this host; to emulate .*, set `accel: tcg`",
     ):
         guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
 
@@ -305,7 +311,7 @@ def test_a_hypervisor_that_cannot_have_its_memory_is_told_with_its_words() -> No
         return refused if argv[0] == "qemu" else Threads()(argv, netns)
 
     guests, _, host = parent(name="other", programs=programs)
-    with pytest.raises(LabError, match=r"status 1: cannot set up guest memory .*give it less memory"):
+    with pytest.raises(LabError, match=r"status 1: cannot set up guest memory .*give the guest less memory"):
         guests.start(guest(), "").result(PATIENCE_S)
     assert host.folders == set()
 

@@ -85,7 +85,7 @@ def test_a_switch_that_does_not_come_up_is_told_in_its_own_words_and_no_guest_is
     said = "EAL: Detected CPU lcores: 2\nEAL: Unable to parse device 'net_vhost0,iface=x'\nPort 0 is closed\n"
     programs = Programs(said)
     guests, _, host = parent(programs=programs)
-    wanted = r"switch of dut\.eth0: dpdk-testpmd ended with status 1: EAL: Unable to parse device.*package dpdk-dev"
+    wanted = r"switch of dut\.eth0: dpdk-testpmd exited with status 1: EAL: Unable to parse device.*package dpdk-dev"
     with pytest.raises(LabError, match=wanted) as caught:
         guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
     assert "Detected" not in str(caught.value)

@@ -115,7 +115,10 @@ def test_a_domain_that_is_there_already_is_not_touched() -> None:
     toolstack = Toolstack()
     toolstack.domains.add("dom1")
     guests, _, host = dom0(toolstack)
-    with pytest.raises(LabError, match=r"the domain dom1: there is one of that name.*rename the machine"):
+    with pytest.raises(
+        LabError,
+        match=r"the Xen domain dom1 because a domain outside this lab has the same name.*rename the machine",
+    ):
         guests.start(domain(), "pc6").result(PATIENCE_S)
     assert not any("xl destroy" in part for argv, _ in host.ran for part in argv)
     assert host.folders == set()
@@ -134,15 +137,19 @@ def test_virtual_cpus_are_put_where_they_shall_be_and_read_back() -> None:
 @pytest.mark.parametrize(
     ("word", "said", "told"),
     [
-        ("control_d", "it does not run Xen, or is not its Dom0", "it does not run Xen.*a vm with image: xen"),
+        (
+            "control_d",
+            "it does not run Xen, or is not its Dom0",
+            "it does not run Xen.*a VM with `image: xen`",
+        ),
         ("control_d", "it has no xl, which is in the package xen-utils", "it has no xl"),
         (
             "xenstored",
             "xenstored: cannot open /proc/xen",
-            "cannot open /proc/xen; its services did not start",
+            "cannot open /proc/xen; Xen's services did not start",
         ),
-        ("create", "libxl: not enough memory", "making the domain with `xl create .*not enough memory"),
-        ("console/tty", "", "the console of domain dom1"),
+        ("create", "libxl: not enough memory", "creating the Xen domain with `xl create .*not enough memory"),
+        ("console/tty", "", "xenconsoled created no console for domain dom1"),
     ],
 )
 def test_a_domain_that_cannot_be_made_is_told_in_a_sentence(
@@ -151,7 +158,7 @@ def test_a_domain_that_cannot_be_made_is_told_in_a_sentence(
     """It names the domain, what was being done and what was seen; nothing of it stays."""
     monkeypatch.setattr("iolab.run.guests.xen_domains.TTY_PAUSE_S", 0)
     guests, agents, host = dom0(Toolstack({word: said}))
-    with pytest.raises(LabError, match=f"(?s)starting guest dom1: .*{told}"):
+    with pytest.raises(LabError, match=f"(?s)starting guest dom1 failed: .*{told}"):
         guests.start(domain(), "pc6").result(PATIENCE_S)
     assert "dom1" not in agents
     assert host.folders == set()
@@ -163,7 +170,7 @@ def test_a_domain_that_never_answers_is_told_with_its_consoles_last_lines(
     """The console is its channel: what is no message is what the kernel said."""
     monkeypatch.setattr("iolab.run.guests.start.NESTED_BOOT_DEADLINE_S", 1.0)
     guests, _, host = dom0(Toolstack(), lambda: Line("XENBUS: Waiting for devices to initialise: 25s..."))
-    with pytest.raises(LabError, match=r"(?s)its agent said nothing for .*Waiting for devices"):
+    with pytest.raises(LabError, match=r"(?s)the agent in the guest sent nothing for .*Waiting for devices"):
         guests.start(domain(), "pc6").result(PATIENCE_S)
     assert any("xl destroy" in part for argv, _ in host.ran for part in argv)
 

@@ -80,7 +80,9 @@ def test_turbo_is_switched_by_the_file_that_the_driver_has(path: str, before: st
 def test_a_kernel_that_sets_no_frequency_says_so() -> None:
     """A virtual machine has no such file."""
     lab, _ = standing(FakeHost(), kernel())
-    with pytest.raises(LabError, match="setting governor to performance: this kernel sets no such thing"):
+    with pytest.raises(
+        LabError, match="cannot set governor to performance because this kernel has no such setting"
+    ):
         lab.change_to((tuned("governor", "performance"),))
 
 
@@ -97,11 +99,11 @@ def test_another_governor_makes_another_host_and_another_daemon_is_worth_a_word(
         "interfaces": [{"name": "eth0", "firmware": "1.1", "pause": {"rx": True}}],
     }
     assert [*map(str, changed_facts(then, now))] == [
-        "governors of the processors: then {'powersave': '0-3'}, now {'performance': '0-3'}"
+        "governors of the processors was {'powersave': '0-3'}, is now {'performance': '0-3'}"
     ]
     assert [*map(str, changed_readiness(then, now))] == [
-        "daemons: then [], now ['irqbalance']",
-        "firmware of eth0: then 1.0, now 1.1",
+        "daemons was [], is now ['irqbalance']",
+        "firmware of eth0 was 1.0, is now 1.1",
     ]
     assert [*map(str, changed_facts({}, now))] == []
     assert [*map(str, changed_readiness({}, now))] == []
@@ -112,9 +114,9 @@ def test_a_setting_that_an_older_version_did_not_ask_for_says_nothing_against_a_
     rmem, known = "/proc/sys/net/core/rmem_max", "/proc/sys/net/ipv4/tcp_available_congestion_control"
     now = {"hostname": "a", "settings": {rmem: "9", known: "reno bbr"}}
     assert [*map(str, changed_facts({"hostname": "a", "settings": {rmem: "9"}}, now))] == []
-    assert [*map(str, changed_facts({"settings": {rmem: "8"}}, now))] == [f"{rmem}: then 8, now 9"]
+    assert [*map(str, changed_facts({"settings": {rmem: "8"}}, now))] == [f"{rmem} was 8, is now 9"]
     assert [*map(str, changed_facts({"settings": {known: None}}, now))] == [
-        f"{known}: then None, now reno bbr"
+        f"{known} was None, is now reno bbr"
     ]
 
 

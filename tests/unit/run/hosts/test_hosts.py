@@ -28,13 +28,13 @@ def test_a_machine_that_moves_between_hosts_is_refused() -> None:
     found = experiment(
         "{a: {kind: host, ssh: pc6}, b: {kind: host}}", "factors:\n  machines.a.ssh: [pc6, pc7]\n"
     )
-    with pytest.raises(InputError, match=r"machines.a.ssh.*saw pc6, pc7.*one host for each machine"):
+    with pytest.raises(InputError, match=r"machines.a.ssh.*saw pc6, pc7.*one host per machine"):
         hosts_of(found)
 
 
 def test_two_machines_on_one_host_are_refused() -> None:
     """One agent works on a host at a time; namespaces on it are the way."""
-    with pytest.raises(InputError, match=r"pc6, which is a already.*netns `on: a`"):
+    with pytest.raises(InputError, match=r"pc6, already the host of a.*netns with `on: a`"):
         hosts_of(experiment("{a: {kind: host, ssh: pc6}, b: {kind: host, ssh: pc6}}"))
 
 

@@ -124,7 +124,7 @@ def test_a_command_that_fails_takes_the_lab_down_and_says_which() -> None:
     lab, log = standing(
         host, lambda argv, _: Outcome(exit_status=2, stderr="no room") if argv == ("make", "y") else Outcome()
     )
-    with pytest.raises(LabError, match=r"making link:y with `make y` in iolab-a: no room"):
+    with pytest.raises(LabError, match=r"creating link:y with `make y` on iolab-a failed: no room"):
         lab.change_to((NETNS, link("x"), link("y")))
     assert host.netns == set()
     assert ("unmake", "x") in [argv for argv, _ in host.ran]
@@ -149,7 +149,7 @@ def test_when_one_of_several_fails_the_others_are_waited_for_before_undoing() ->
         Resource(key=f"netns:{name}", machine=name, actions=(CreateNetns(f"iolab-{name}"),)) for name in "bcd"
     )
     lab, _ = standing(host)
-    with pytest.raises(LabError, match=r"making netns:a .*exists"):
+    with pytest.raises(LabError, match=r"creating netns:a .*exists"):
         lab.change_to((NETNS, *others))
     assert host.netns == {"iolab-a"}
 
@@ -168,7 +168,7 @@ def test_a_guest_under_way_is_waited_for_when_what_begins_after_it_cannot_be_sen
     dut = Resource(key="vm:dut", machine="dut", actions=(StartGuest(guest()),))
     absent = Reading(Command(("find",)), InterfaceByMac("02:00:00:00:00:01"))
     lost = Resource(key="card", machine="a", actions=(Run(Command(("name", "{found}")), find=absent),))
-    with pytest.raises(LabError, match="nothing was found"):
+    with pytest.raises(LabError, match="the original value, needed to restore it later, could not be read"):
         lab.change_to((dut, lost))
     assert booted.is_set()
     assert guests.running == ()
@@ -183,7 +183,7 @@ def test_a_device_that_does_not_start_is_told_and_the_rest_is_undone() -> None:
     fake.traffic.broken["p0"] = (95, "takes no program")
     lab = StandingLab(Agents(Agent(fake)), lambda _: None)
     device = StartDevice("device:a.p0", "iolab-a", "p0", "p1")
-    with pytest.raises(LabError, match=r"making device.*takes no program"):
+    with pytest.raises(LabError, match=r"creating device.*takes no program"):
         lab.change_to((NETNS, Resource(key="device", machine="a", needs=("netns:a",), actions=(device,))))
     assert host.netns == set()
 
@@ -197,7 +197,7 @@ def test_a_kernel_that_dies_under_way_ends_the_lab_with_that_reason() -> None:
 
     fake = FakeAgent(FakeHost(), dies)
     lab = StandingLab(Agents(Agent(fake)), lambda _: None)
-    with pytest.raises(LabError, match=r"making link:x with `make x`: .* it is gone"):
+    with pytest.raises(LabError, match=r"creating link:x with `make x`: .* it is gone"):
         lab.change_to((NETNS, link("x"), link("y")))
 
 
@@ -285,7 +285,9 @@ def test_a_card_without_vectors_has_one_line(host: FakeHost) -> None:
 def test_an_interface_that_is_no_device_is_told(host: FakeHost) -> None:
     """There is nothing to move."""
     lab: StandingLab = standing(host, programs)[0]
-    with pytest.raises(LabError, match="giving interrupts of veth0 to CPUs: its device has none of its own"):
+    with pytest.raises(
+        LabError, match="cannot assign the interrupts of veth0 to CPUs because its device has no interrupts"
+    ):
         lab.change_to((spread("veth0", 2),))
 
 

@@ -69,7 +69,7 @@ def test_blocks_are_looked_for_below_the_volumes_file() -> None:
 @pytest.mark.parametrize(
     ("disk", "more", "told"),
     [
-        ("{volume: v, fs: ext4}", {}, "fs: ext4; allowed: a bare disk"),
+        ("{volume: v, fs: ext4}", {}, "fs: ext4; allowed: a disk without a file system"),
         ("{volume: v}", {"size": ", size: 65M"}, "at most 67108864"),
         ("{volume: v, via: user}", {"volume": ", on: pc3, export: iscsi", "holder": "vm"}, "memory of pc3"),
         (

@@ -217,7 +217,7 @@ def test_a_job_file_beside_the_experiment_is_read_as_if_it_stood_there(tmp_path:
         ("{job_file: own.fio}", "line 3 of the job, .a.: filename=/dev/sda"),
         ("{job_file: none.fio}", "no such file"),
         ("{job_file: own.fio, job: x}", "one of the two"),
-        ("{job_file: own.fio, replace: [filenam]}", "a key that iolab can set"),
+        ("{job_file: own.fio, replace: [filenam]}", "a job key that iolab can set"),
     ):
         (tmp_path / "lab.yaml").write_text(LAB.replace("FIO", fio))
         with pytest.raises(InputError, match=said):

@@ -186,7 +186,7 @@ def test_what_a_disk_shows_is_the_cause(backing: str | None, free: str, output: 
 
 def test_a_disk_that_is_well_is_no_cause() -> None:
     """The program has failed by itself."""
-    assert cause(site_of("local", ""), "fio, measuring: fio: unrecognized option") is None
+    assert cause(site_of("local", ""), "fio failed while measuring: fio: unrecognized option") is None
 
 
 def test_guests_that_wait_for_a_disk_are_powered_off_and_so_is_the_one_that_hangs() -> None:
