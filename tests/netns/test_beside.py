@@ -75,7 +75,7 @@ def test_trials_whose_cpus_others_had_are_marked_and_have_no_percentage(iolab: I
     for trial in trials(folder):
         marks = [one for one in trial["warnings"] if one["code"] == "cpus-taken"]
         assert [one["cpus"] >= 0.25 for one in marks] == [True], trial
-    assert "CPUs taken" in done.stdout
+    assert "CPU interference" in done.stdout
 
 
 def test_a_trial_whose_disk_others_used_is_marked(iolab: Iolab, tmp_path: Path, neighbour: Path) -> None:

@@ -177,7 +177,7 @@ def test_what_limited_a_program_is_told_by_the_counters_beside_it(iolab: Iolab, 
     assert {name: one["status"] for name, one in records.items()} == dict.fromkeys(records, "ok"), printed
     found = {name: one["verdict"] for name, one in records.items()}
     assert [name for name, limits in LIMITS.items() if found[name]["limit"] not in limits] == [], found
-    assert "asleep: limited by waiting for something else than CPU time" in printed
+    assert "asleep: limited by waiting for something other than CPU time" in printed
 
 
 def test_a_program_that_this_computer_lacks_is_said_when_planning(iolab: Iolab, tmp_path: Path) -> None:

@@ -64,4 +64,4 @@ def test_a_run_by_older_methods_is_extended_and_compared_without_mixing_them(
     assert any(each["metric"] == "retransmits" and each["method"] == [1, 1] for each in compared["cells"])
     assert "methods-differ" in {warning["code"] for warning in compared["warnings"]}
     text = iolab("compare", folder, fresh).stdout
-    assert "other method" in text
+    assert "different method" in text

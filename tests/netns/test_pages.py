@@ -57,7 +57,7 @@ def test_the_tutorial_goes_from_a_file_to_a_comparison(iolab: Iolab, tmp_path: P
     assert (tmp_path / folders[0] / "report.html").exists()
     assert [line.split()[0] for line in done["list"].stdout.splitlines()] == folders
     assert "trials to run: 2; already finished: 4" in done["extend"].stdout + done["extend"].stderr
-    assert f"{Path(folders[0]).name} (A) against {Path(folders[1]).name} (B)" in done["compare"].stdout
+    assert f"{Path(folders[0]).name} (A) compared with {Path(folders[1]).name} (B)" in done["compare"].stdout
 
 
 def _number(words: list[str], word: str, typed: list[list[str]]) -> int:

@@ -26,7 +26,7 @@ from iolab.store.series import encode_series
         (60e6, 9e9, (STOLEN,), ExitCode.HOST_CANNOT),
         (70e6, 9e9, (STOLEN,), ExitCode.TRIALS_FAILED),
     ],
-    ids=["passed", "failed", "not judged", "failed all the same"],
+    ids=["passed", "failed", "inconclusive", "failed all the same"],
 )
 def test_the_exit_code_tells_whether_all_passed_failed_or_could_not_be_judged(
     tmp_path: Path,
@@ -54,4 +54,4 @@ def test_the_exit_code_tells_whether_all_passed_failed_or_could_not_be_judged(
     assert print_judged(experiment, replace(run, folder=tmp_path, trials=(record,))) is code
     said = capsys.readouterr().out
     assert said.count("  class ") == 2
-    assert ("not judged: " in said) == bool(warnings)
+    assert ("inconclusive: " in said) == bool(warnings)

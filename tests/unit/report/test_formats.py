@@ -51,7 +51,9 @@ def test_the_terminal_shows_every_cell_within_its_width(made: Made, width: int) 
     assert "Gbit/s]" in text
     assert ("min" in text.split()) == (width > 100)
     assert "loss" in text.split()
-    told = [line for line in lines if line.startswith("Not shown, the terminal is too narrow: min, max")]
+    told = [
+        line for line in lines if line.startswith("Columns not shown (the terminal is too narrow): min, max")
+    ]
     assert len(told) == (2 if width <= 100 else 0), "of both measures"
 
 
@@ -60,19 +62,17 @@ def test_the_terminal_tells_of_outliers_warnings_and_invalid_trials(made: Made) 
     run, analysis, _ = made
     text = " ".join(printed(report.terminal(run, analysis), 200).split())
     assert "† one-way, MTU 9000, offload on, block 2:" in text
-    assert "Without it: 30" in text
+    assert "Mean without this trial: 30" in text
     assert "counters-disagree: 40 of 160 trials" in text
-    assert (
-        "invalid: UDP, one-way, MTU 9000, offload off, trials: 1: MTU of near.eth0 read back as 1500" in text
-    )
+    assert "1 invalid (UDP, one-way, MTU 9000, offload off): MTU of near.eth0 read back as 1500" in text
 
 
 def test_the_summary_cites_changes_with_their_intervals(made: Made) -> None:
     """The known effects of the synthetic run are found in sentences with signs, intervals and the reference."""
     run, analysis, experiment = made
     text = report.markdown(run, analysis, experiment, "1.2.3").replace("\\", "").replace("\u00a0", " ")
-    assert re.search(r"MTU 9000 gives \+\d+ % \[\d+, \d+\] over 1500 for TCP\.", text)
-    assert re.search(r"Offload off gives −5\d\.\d % \[−5\d\.\d, −5\d\.\d\] against on for TCP\.", text)
+    assert re.search(r"MTU 9000 changes TCP by \+\d+ % \[\d+, \d+\] compared with 1500\.", text)
+    assert re.search(r"Offload off changes TCP by −5\d\.\d % \[−5\d\.\d, −5\d\.\d\] compared with on\.", text)
     assert re.search(r"MTU 9000 shows no difference from 1500 for UDP", text)
 
 
@@ -249,10 +249,10 @@ def test_a_run_without_any_trial_can_be_reported(made: Made) -> None:
     run, _, experiment = made
     empty = replace(run, trials=(), commands=(), status=RunStatus.PARTIAL, facts={})
     analysis = analyse((), empty.plan)
-    assert "No trial has ended well yet" in printed(report.terminal(empty, analysis), 80)
-    assert "No trial has ended well yet" in report.markdown(empty, analysis, experiment, "1.2.3")
+    assert "No trial has succeeded yet" in printed(report.terminal(empty, analysis), 80)
+    assert "No trial has succeeded yet" in report.markdown(empty, analysis, experiment, "1.2.3")
     page = report.html(empty, analysis, experiment, "1.2.3")
-    assert "No trial has ended well yet" in page
+    assert "No trial has succeeded yet" in page
     assert len(page) < 100_000, "the charts' library is left out where there are no charts"
 
 
@@ -268,8 +268,8 @@ def test_emulated_results_are_marked_before_any_figure(made: Made) -> None:
         report.markdown(emulated, analysis, experiment, "1.2.3"),
         report.html(emulated, analysis, experiment, "1.2.3"),
     ):
-        assert "Functional, not performance" in text
-        assert text.index("Functional, not performance") < text.index("received rate")
+        assert "Emulated: the figures of" in text
+        assert text.index("Emulated: the figures of") < text.index("received rate")
 
 
 def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) -> None:
@@ -293,7 +293,7 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     ]
     lost = replace(run, trials=tuple(failed))
     analysis = analyse(lost.trials, lost.plan)
-    said = "No change is given for 6 of 6 cells: their baseline (MTU 1500, offload on) has no such figure"
+    said = "No change is given for 6 of 6 cells. Their baseline (MTU 1500, offload on) has no such figure"
     assert said in " ".join(printed(report.terminal(lost, analysis), 200).split())
     assert said in report.markdown(lost, analysis, experiment, "1")
     assert said in report.html(lost, analysis, experiment, "1")
@@ -313,9 +313,8 @@ def test_a_baseline_that_the_run_does_not_have_is_not_called_failed(made: Made) 
         trials=tuple(trial for trial in run.trials if trial.key in keys),
     )
     text = " ".join(printed(report.terminal(part, analyse(part.trials, part.plan)), 200).split())
-    assert (
-        "No change is given for 4 of 4 cells: the baseline has MTU 1500, and no cell of this run has." in text
-    )
+    said = "No change is given for 4 of 4 cells, because no cell of this run has the levels of the baseline"
+    assert f"{said}: MTU 1500." in text
 
 
 def with_flows(whole: Metrics) -> Metrics:
@@ -343,9 +342,7 @@ def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
     ]  # fmt: skip
     double = replace(run, trials=tuple(both))
     lines = printed(report.terminal(double, analyse(double.trials, double.plan)), 120).split("\n")
-    (begin,) = [
-        index for index, line in enumerate(lines) if line.startswith("UDP, per flow: received rate [")
-    ]
+    (begin,) = [index for index, line in enumerate(lines) if line.startswith("UDP: means of received rate [")]
     assert "near → far" in lines[begin + 2]
     assert sum("both-ways" in line for line in lines[begin : begin + 8]) == 4
     assert not any("one-way" in line for line in lines[begin : begin + 8])
@@ -365,7 +362,7 @@ def test_the_page_shows_the_rates_of_flows_without_a_click(made: Made) -> None:
     )
     double = replace(run, trials=trials)
     page = report.html(double, analyse(double.trials, double.plan), experiment, "1")
-    before = page[: page.index("UDP, per flow: received rate")]
+    before = page[: page.index("UDP: means of received rate")]
     assert before.count("<details") == before.count("</details>")
 
 
@@ -391,7 +388,7 @@ def test_a_summary_cites_a_number_once() -> None:
     ]
     analysis = analyse(same, run.plan)
     lines = sentences.summary(analysis, run.plan.measures, names(FACTORS, EN))
-    assert lines[0].replace("\u00a0", " ") == "TCP received rate: 12.0 Gbit/s in each of 8 cells."
+    assert lines[0].replace("\u00a0", " ") == "TCP received rate: 12.0 Gbit/s in all 8 cells."
 
 
 @pytest.mark.parametrize(
@@ -415,7 +412,7 @@ def test_a_finding_says_where_it_is_of_each_direction(made: Made) -> None:
     """The table beside it has sums over both directions."""
     _, analysis, _ = made
     found = replace(analysis.findings[0], measure="udp", conditions={}, each_direction=True)
-    assert " for UDP in each direction" in sentences.finding(found, analysis, names(FACTORS, EN))
+    assert " changes UDP in each direction by " in sentences.finding(found, analysis, names(FACTORS, EN))
     assert "direction" not in sentences.finding(
         replace(found, factor="links.lan.mtu", each_direction=False), analysis, names(FACTORS, EN)
     )
@@ -436,8 +433,11 @@ def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(mad
         least: sentences.finding(found, replace(analysis, detectable={"tcp": least}), names(FACTORS, EN))
         for least in (0.4, 0.2)
     }
-    assert "although 0 is outside the interval: the rule wants 40" in told[0.4]
-    assert "although 0 is outside the interval: the rule is for all comparisons" in told[0.2]
+    assert "interval excludes 0, because it is smaller than 40" in told[0.4]
+    assert (
+        "interval excludes 0, because it is not significant after the correction for all comparisons"
+        in told[0.2]
+    )
 
 
 def test_a_run_that_can_detect_only_huge_changes_has_too_few_blocks_to_tell(made: Made) -> None:
@@ -445,7 +445,7 @@ def test_a_run_that_can_detect_only_huge_changes_has_too_few_blocks_to_tell(made
     _, analysis, _ = made
     found = replace(analysis.findings[0], measure="tcp", ratio=1.3, ci=Interval(0.1, 9, "t"), shown=False)
     coarse = replace(analysis, detectable={"tcp": 351.89}, spread={"tcp": 0.5})
-    assert "too few blocks to tell" in sentences.finding(found, coarse, names(FACTORS, EN))
+    assert "too few blocks to distinguish" in sentences.finding(found, coarse, names(FACTORS, EN))
     assert all("35189" not in line for line in sentences.resolution(coarse, ("tcp",), names(FACTORS, EN)))
 
 
@@ -454,7 +454,7 @@ def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:
     (a, _), (b, _) = quickstart(4, outlier=False), quickstart(4, seed=9, outlier=False)
     compared = compare(replace(a, name="run-a"), replace(b, name="run-b"))
     text = printed(report.comparison(compared), 80)
-    assert "run-a (A) against run-b (B)" in text
+    assert "run-a (A) compared with run-b (B)" in text
     assert text.count("none shown") == 16
     assert max(map(len, text.split("\n"))) <= 80
     assert report.comparison_text(compared).count("none shown") == 16
@@ -521,7 +521,7 @@ def test_a_swept_path_stands_with_rate_round_trip_and_product_in_every_format(sm
         report.html(run, known, experiment, "1"),
     ]
     for text in texts:
-        assert "10 Gbit/s at a round-trip time of 40 ms" in text
+        assert "a rate of 10 Gbit/s and an unloaded round-trip time of 40 ms" in text
         assert "bandwidth-delay product is 47.7 MiB" in text
     (shown,) = json.loads(report.show_json(run, known))["paths"]
     assert (shown["rate_bps"], shown["rtt_ns"], shown["round_trip_bytes"]) == (10**10, 40_000_000, 5e7)

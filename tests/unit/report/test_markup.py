@@ -134,7 +134,7 @@ def test_a_lower_bound_is_named_in_the_workbook(made: Made) -> None:
     heads, *rows = sheets((run, analyse(run.trials, run.plan), experiment))["TCP received rate"]
     assert heads[-1] == "limited by"
     mtu = heads.index("MTU")
-    assert {(str(row[mtu]), row[-1] == "≥\u00a0the line") for row in rows} == {
+    assert {(str(row[mtu]), row[-1] == "≥\u00a0the line rate") for row in rows} == {
         ("9000", True),
         ("1500", False),
     }

@@ -49,7 +49,7 @@ def test_the_page_has_a_folded_part_for_each_trial_that_stored_series(made: Made
     assert (len(folded), len(pictures)) == (well, 2 * well)
     assert "0 to 1.00\u00a0Gbit/s" in page
     assert 'href="#over-time"' in page
-    assert "Every chart goes from 0 to 10.0\u00a0s." in page
+    assert "Every chart covers the time from 0 to 10.0\u00a0s." in page
 
 
 def test_the_figures_of_a_chart_have_their_own_unit_and_the_scale_has_that_of_the_largest(made: Made) -> None:
@@ -208,12 +208,12 @@ def test_a_point_has_its_figures_and_pictures_in_words(made: Made) -> None:
     curve = values("burst_bytes_by_bps", [(10**7, 1e6), (10**9, 1514.0)])
     page = page_of(made, (windows(5_000), gaps, curve))
     elements = parsed(page)
-    assert "mean 100 Mbit/s · fullest window 1 Gbit/s · idle 90" in page
-    assert "Holds in 1.48 KiB at 1 Gbit/s." in page
+    assert "mean 100 Mbit/s · busiest window 1 Gbit/s · idle 90" in page
+    assert "This traffic needs a buffer of 1.48 KiB at 1 Gbit/s." in page
     labels = [
         each.get("aria-label") or "" for each in elements.named("svg") if each.get("class") == "wire-small"
     ]
-    assert labels == ["Gaps between frames", "Buffer that holds the traffic"]
+    assert labels == ["Gaps between frames", "Smallest buffer at each rate"]
     assert "near.eth0 → far.eth0: rate per window" in (next(elements.named("canvas")).get("aria-label") or "")
 
 
@@ -244,7 +244,7 @@ def test_the_terminal_shows_a_sparkline_and_three_figures(made: Made) -> None:
     shown.print(report.trial_over_time(run.trials[0], (windows(5_000),), run.plan))
     text = shown.export_text()
     assert "near.eth0 → far.eth0  ████" in text
-    assert "mean 100 Mbit/s · fullest window 1 Gbit/s · idle 90" in text
+    assert "mean 100 Mbit/s · busiest window 1 Gbit/s · idle 90" in text
 
 
 def test_the_course_of_windows_is_what_they_carried() -> None:

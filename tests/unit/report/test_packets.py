@@ -68,9 +68,9 @@ def test_every_format_tells_what_limited_and_how_idle_the_host_was(made: Made, p
     out = io.StringIO()
     Console(file=out, width=100, color_system=None).print(report.terminal(run, analysis))
     for text in (shown(page), plain(report.markdown(run, analysis, experiment, "1")), plain(out.getvalue())):
-        assert "ndr: limited by one thread of the device: dut.eth0 in 42 of 42 cells." in text
+        assert "ndr: limited by one thread of the device (dut.eth0) in 42 of 42 cells." in text
         assert "napi/eth0-8193 ran 99 % of the time;" in text
-        assert "CPU 1 was 100 % busy while 38 % of the host was idle." in text
+        assert "CPU 1 was 100 % busy while the host was 38 % idle." in text
         assert "every frame of all 42 cells is accounted for" in text
         assert "receiver at tester.p1, dut.eth0 share CPU 1" in text
     assert FALLBACK in shown(page)
@@ -86,7 +86,7 @@ def test_every_format_marks_a_lower_bound_and_says_what_limited_it(made: Made) -
     for text in (shown(page), plain(report.markdown(run, analysis, experiment, "1")), plain(out.getvalue())):
         assert "limited by" in text
         assert re.search(r"≥\s\d+(\.\d+)? ", text)
-        assert "≥: a lower bound" in text
+        assert "≥ marks a lower bound" in text
     assert any("≥" in json.dumps(chart, ensure_ascii=False) for chart in charts_of(page))
     rows = list(
         reader.DictReader(io.StringIO(report.csv(run, analysis, experiment, "1", "estimates"), newline=""))
@@ -142,9 +142,9 @@ def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> N
     assert grid.heads == (
         "forward",
         "frame size",
-        "mean, both / one",
-        "min, both / one",
-        "max, both / one",
+        "mean, both / one way",
+        "min, both / one way",
+        "max, both / one way",
         "n",
     )
     assert len(grid.rows) == 21
@@ -163,7 +163,7 @@ def test_the_balance_sheet_shows_unexplained_frames_always(made: Made) -> None:
     grid = packets.balance_grid(found, run, named, 400)
     column = grid.heads.index("unexplained")
     assert [row[column] for row in grid.rows][:2] == ["−1\u00a0234", "0"]
-    assert "ndr: in 1 of 42 cells some frames are unexplained." in packets.limit_lines(
+    assert "ndr: 1 of 42 cells have unexplained frames." in packets.limit_lines(
         replace(analysis, forwarding=(found,)), named
     )
 
@@ -184,7 +184,7 @@ def test_rates_are_in_frames_and_bits_with_the_line_rate(page: str) -> None:
     assert "kframe/s" in text
     assert "line rate" in text
     titles = [each.get("data-title") for each in parsed(page).named("div") if each.get("data-title")]
-    assert titles[:2] == ["forwarded rate [kframe/s]", "rate of frames [Mbit/s]"]
+    assert titles[:2] == ["forwarded rate [kframe/s]", "layer 2 rate [Mbit/s]"]
     assert page.count('class="key lines"') >= 2
 
 
@@ -196,25 +196,28 @@ def test_curves_have_rates_loss_cpu_and_latency_for_every_cell(made: Made) -> No
     assert len(drawn) == 6
     for _, charts in drawn:
         assert [chart.title.partition(" [")[0] for chart in charts] == [
-            "offered and forwarded", "loss and unsent", "CPU time, of one CPU", "one-way latency",
-        ]  # fmt: skip
+            "offered and forwarded rate",
+            "lost and unsent frames",
+            "CPU time, as a share of one CPU",
+            "one-way latency",
+        ]
         assert all(len(chart.panels[0].data["means"]) == 12 * len(chart.lines) for chart in charts)
         cpu = [line.name for line in charts[2].lines]
         assert len(cpu) <= curves.MOST_COMPONENTS
-        assert {"cpu1", "dut.eth0", "host, all CPUs"} <= set(cpu)
+        assert {"cpu1", "dut.eth0", "host (all CPUs)"} <= set(cpu)
 
 
 def test_metrics_at_a_load_are_named_with_it() -> None:
     """A reader sees words, not the stored name; and its definition is listed once."""
     named = names([], EN)
-    assert named.metric(Quantity("latency_p99_ns", Dimensions(load_ratio=0.5))) == "99 % latency at 50 %"
+    assert named.metric(Quantity("latency_p99_ns", Dimensions(load_ratio=0.5))) == "latency p99 at 50 %"
     assert (
         named.metric(Quantity("cpu_busy_ratio", Dimensions(load_ratio=1.1, cpu=1)))
-        == "CPU busy at 110 %, cpu1"
+        == "CPU utilisation at 110 %, cpu1"
     )
     assert (
         named.metric(Quantity("thread_cpu_ratio", Dimensions(role="device", port="dut.eth0")))
-        == "CPU time of thread dut.eth0"
+        == "thread CPU time dut.eth0"
     )
 
 
@@ -281,7 +284,7 @@ def test_losses_are_drawn_from_one_in_a_million_with_zero_below(made: Made) -> N
     """A linear axis hides what is accepted: 0.01 % of 12 %."""
     _, analysis, _ = made
     (_, drawn), *_ = curves.charts(analysis.forwarding[1], names([], EN))
-    loss = json.loads(next(chart for chart in drawn if "loss" in chart.title).spec)
+    loss = json.loads(next(chart for chart in drawn if "lost" in chart.title).spec)
     axes = [layer["encoding"]["y"] for layer in loss["layer"]]
     assert {axis["scale"]["type"] for axis in axes} == {"symlog"}
     ticks = axes[0]["axis"]["values"]
@@ -309,7 +312,10 @@ def test_a_cell_whose_rate_was_not_found_has_a_row_and_the_reader_a_reason(made:
     assert len(table.rows) == 42
     (row,) = [row for row in table.rows if row.n == "0"]
     assert (row.cell, row.mean, row.change) == (first.cell, "–", "–")
-    assert any("gave no forwarded rate: 1." in note for note in table.notes)
+    assert any(
+        "Cells without a value of forwarded rate, although their trials succeeded: 1." in note
+        for note in table.notes
+    )
 
 
 def test_without_samples_the_report_says_so(made: Made) -> None:
@@ -322,8 +328,8 @@ def test_without_samples_the_report_says_so(made: Made) -> None:
     text = shown(report.html(run, replace(analysis, forwarding=silent), experiment, "1"))
     assert "ndr: no raw samples are stored, so there is no verdict and no balance sheet." in text
     assert "No calibration of this host is stored" in text
-    assert "had CPUs of their own" not in text
-    assert "both ways over one way" in text
+    assert "used separate CPUs" not in text
+    assert "rate both ways divided by rate one way" in text
 
 
 def test_calibration_stands_beside_the_results_with_its_units(page: str) -> None:
@@ -384,9 +390,9 @@ def test_the_terminal_keeps_to_its_width(made: Made, width: int) -> None:
     Console(file=out, width=width, color_system=None).print(report.terminal(run, analysis))
     assert max(map(len, out.getvalue().split("\n"))) <= width
     assert "…" not in out.getvalue()
-    told = " ".join(re.findall(r"Not shown, the terminal is too narrow: [^`]*`", out.getvalue()))
+    told = " ".join(re.findall(r"Columns not shown \(the terminal is too narrow\): [^`]*`", out.getvalue()))
     assert ("upper bound" in " ".join(told.split())) == (width == 60)
-    tables = re.sub(r"Not shown, the terminal is too narrow: [^`]*`", "", out.getvalue())
+    tables = re.sub(r"Columns not shown \(the terminal is too narrow\): [^`]*`", "", out.getvalue())
     assert bool(re.search(r"upper bound", tables)) == (width > 60)
 
 
@@ -412,7 +418,7 @@ def test_a_large_study_is_bounded(made: Made) -> None:
         text = report.html(run, replace(analysis, forwarding=(many, crowd)), experiment, "1")
     assert work.calls < 6_000_000
     assert len(text) < 8_000_000
-    assert "Shown: 400 of 5040 cells" in text
+    assert "Shown: the first 400 of 5040 cells" in text
     assert "Shown: 12 of 400 cells" in text
 
 

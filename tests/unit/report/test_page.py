@@ -149,7 +149,7 @@ def test_a_large_run_is_bounded_and_says_so() -> None:
         text = report.html(run, analysis, experiment, "1.2.3")
     assert work.calls < 6_000_000
     assert "Shown: 200 of 600 cells" in text
-    assert "Charted: 480 of 600 cells" in text
+    assert "The chart shows 480 of 600 cells" in text
     assert len(text) < 15_000_000
 
 

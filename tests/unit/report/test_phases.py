@@ -57,4 +57,4 @@ def test_every_phase_has_a_row_and_every_cell_a_column_with_its_change() -> None
 
 def test_a_cell_that_is_not_steady_has_no_change_and_says_so() -> None:
     """In words, not by a hole."""
-    assert "not steady" in grids(disk_run(unsteady=True))[0].rows[0][2]
+    assert "no steady state" in grids(disk_run(unsteady=True))[0].rows[0][2]

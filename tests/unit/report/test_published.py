@@ -67,7 +67,7 @@ def test_a_change_that_was_published_alone_is_written_beside_the_runs_own() -> N
             reference={"path": "local"},
         )
     )
-    assert "To baseline: over the figure of the row with local" in text
+    assert 'The columns "/ baseline" divide each figure by that of the row with local' in text
     written = [
         [
             cell.strip()

@@ -237,7 +237,7 @@ def test_every_format_has_the_figures_and_their_ratios(summed: Made) -> None:
         for wanted in (
             "ndr: forwarded rate over frame size 64, 128, 256, 512, 1024, 1280, 1518",
             "1518, both-ways / one-way",
-            "Each figure is of the levels within one block",
+            "Each figure is computed over the levels within one block",
         ):
             assert wanted in text, form
 

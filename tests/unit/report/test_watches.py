@@ -27,7 +27,7 @@ SHAPES = {"htb 100": (18, 2.3e6), "pacer 100": (1, 121e3), "unshaped": (9, 20 * 
 """Frames of a burst, and time between begins of bursts [ns]; 0: no burst ended."""
 SAID = (
     "TCP, pc0.eth0 → line.p0: htb 100: bursts of 18 frames every 2.3 ms; pacer 100: one frame every 121 µs; "
-    "unshaped: 9 frames, then idle for 11; full: 900 frames without a pause."
+    "unshaped: 9 frames, then idle for 11 frame times; full: a single burst of 900 frames."
 )
 
 
@@ -106,8 +106,8 @@ def test_every_format_has_the_sentence_and_the_table(made: Made) -> None:
     for text in texts:
         plain = re.sub(r"&#?\w+;|[\\\n]|<[^>]+>", "", text)
         assert "htb 100: bursts of 18 frames every 2.3 ms" in plain
-        assert "what the watch saw" in plain
-        assert "between bursts, p50" in plain
+        assert "watched traffic, means over trials" in plain
+        assert "burst interval p50" in plain
 
 
 def test_every_check_and_every_advice_is_a_line() -> None:
@@ -119,11 +119,11 @@ def test_every_check_and_every_advice_is_a_line() -> None:
     advice = (Advice("burst", 16_384), Advice("gso_max_segs", 1))
     said = list(lines("wire", "tcp block 1", Judged(checks, advice), EN))
     assert said == [
-        "wire: tcp block 1: FAIL",
-        "  reaches the rate    10 ms       96.00 Mbit/s, at least 97.00  FAIL",
-        "  most in a window    12 µs       99.00 Mbit/s, at most 1100.00  ok",
-        "  try burst: 16 KiB",
-        "  try gso_max_segs: 1",
+        "wire, tcp block 1: FAIL",
+        "  rate reached        10 ms       96.00 Mbit/s, at least 97.00  FAIL",
+        "  busiest window      12 µs       99.00 Mbit/s, at most 1100.00  ok",
+        "  suggestion: set burst to 16 KiB",
+        "  suggestion: set gso_max_segs to 1",
     ]
 
 
@@ -137,18 +137,18 @@ def test_classes_have_lines_of_their_own_and_what_is_not_judged_has_its_reason()
     found = Judged((), (), (ClassJudged("one", checks), ClassJudged("two", ())))
     said = list(lines("wire", "tcp block 1", found, EN))
     assert said[:3] == [
-        "wire: tcp block 1: not judged",
+        "wire, tcp block 1: inconclusive",
         "  class one:",
-        "  its rate by others  12 ms       39.00 Mbit/s, at least 38.80  ok",
+        "  rate when shared    12 ms       39.00 Mbit/s, at least 38.80  ok",
     ]
-    assert said[3].startswith("  most in a window    12 µs       99.00 Mbit/s, at most 60.00  not judged: ")
+    assert said[3].startswith("  busiest window      12 µs       99.00 Mbit/s, at most 60.00  inconclusive: ")
     assert EN.said.say(stolen) in said[3]
-    assert said[4:] == ["  class two: not judged, it sent too little"]
+    assert said[4:] == ["  class two: not checked, because it sent too little"]
 
 
 def test_classes_that_the_watch_does_not_tell_apart_are_said_to_be_so() -> None:
     """With the key that would."""
     said = list(lines("wire", "tcp block 1", Judged((), (), None), EN))
     assert said[1:] == [
-        "  classes: not judged, flows are not told apart: give the watch `flows: 8`",
+        "  The classes were not checked, because the watch does not distinguish flows. Add `flows: 8` to the watch",
     ]
