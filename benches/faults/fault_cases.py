@@ -130,7 +130,7 @@ GUEST_FAULTS = tuple(
               fps=20_001.0, lab={"pin": "[1]"}),
         Fault("a hog on the CPU of its threads", ("dut",), hog=("guest", 0.5, 0.01), nic="e1000",
               fps=20_001.0, lab={"pin": "[1]"}),
-        Fault("its threads on the sender's CPU", ("of the time; beside it ran generator",), (
+        Fault("its threads on the sender's CPU", ("of the time; the same CPU also ran generator",), (
             ("", "taskset -a -p -c @sender @hypervisor"),), fps=400_000.0, nic="virtio-net"),
         Fault("stopped for a second", ("dut",), stopped_s=(0.5, 1.0), fps=10_000.0, nic="virtio-net"),
         Fault("stopped for good", ("dut",), stopped_s=(0.3, 30.0), nic="virtio-net"),

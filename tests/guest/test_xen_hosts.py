@@ -71,7 +71,7 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
     found = xen_finding(computers.agent(6))
     assert re.fullmatch(
-        r"4\.\S+, this is its Dom0; \d+ of \d+ MiB and 1 of 3 CPUs are free for domains",
+        r"4\.\S+, running as Dom0; \d+ of \d+ MiB and 1 of 3 CPUs are free for domains",
         EN.said.say_all(found.seen),
     )
     assert found.grade is Grade.GOOD, EN.said.advise_all(found.seen)
@@ -123,6 +123,9 @@ def test_a_host_without_xen_is_refused_before_anything_is_made_there(
     done = iolab("run", "lab.yaml")
     assert done.returncode != 0
     told = " ".join((done.stdout + done.stderr).split())
-    assert "machine dom1: pc6 does not run Xen, or is not its Dom0; put it `on` a vm with image: xen" in told
+    assert (
+        "machine dom1: pc6 does not run Xen, or is not its Dom0; put the guest on a VM with `image: xen`"
+        in told
+    )
     assert "xl is not installed" in told
     assert not list(host.cache.glob("image-*"))

@@ -98,7 +98,7 @@ def test_what_somebody_changes_behind_our_back_is_noticed_on_the_other_host(
     lab.change_to(compose(lab_of(LAB)))
     pair[1].inside("ip link set lan0 mtu 1300")
     sentence = in_words(lab.mismatches())
-    assert "mtu of pc7.lan0 was read back as 1300 where 1400 was applied" in sentence
+    assert "mtu of pc7.lan0 was set to 1400, but was read back as 1300" in sentence
     lab.take_down()
 
 
@@ -194,7 +194,7 @@ def test_a_cable_on_what_carries_ssh_is_refused_before_anything_changes(
     refused = iolab("run", "lab.yaml")
     assert refused.returncode == 3, refused.stdout + refused.stderr
     for name in ("pc6", "pc7"):
-        assert f"port {name}.eth0: eth0 carries a connection by ssh to or from {name}" in refused.stderr
+        assert f"port {name}.eth0: eth0 carries an SSH connection to or from {name}" in refused.stderr
     assert not (tmp_path / "runs").exists()
     assert [host.inside(state) for host in pair] == before
 

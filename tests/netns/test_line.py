@@ -75,7 +75,7 @@ def test_a_killed_controller_leaves_nothing_behind(iolab: Iolab, small: Path, tm
     folder = wait_for_trials(tmp_path / "runs", 1)
     running.kill()
     running.communicate()
-    until(lambda: "held by another lab" not in iolab("doctor", "--json").stdout)
+    until(lambda: "in use by another lab" not in iolab("doctor", "--json").stdout)
     assert "iolab-near" not in subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
     assert iolab("resume", folder).returncode == 0
 
@@ -166,7 +166,7 @@ def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
     document = shown(iolab, tmp_path / output.splitlines()[-1])
     invalid = [trial for trial in document["trials"] if trial["status"] == "invalid"]
     assert len(invalid) == 1
-    assert "mtu of near.eth0 was read back as 1400" in invalid[0]["reason"]["text"]
+    assert "mtu of near.eth0 was set to 1500, but was read back as 1400" in invalid[0]["reason"]["text"]
 
 
 def test_an_ordinary_user_runs_the_same_experiment(measured_by_user: Measured) -> None:

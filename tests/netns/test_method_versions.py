@@ -47,7 +47,7 @@ def test_a_run_by_older_methods_is_extended_and_compared_without_mixing_them(
     extended = iolab("extend", folder, file)
     assert extended.returncode == 0, extended.stderr
     assert re.search(
-        r"tcp: received_bps, .* have method version unknown in this run; new trials have version 1",
+        r"tcp: this run computed received_bps, .* with method version unknown, but new trials use version 1",
         extended.stderr,
     )
     assert len(trials(folder)) == 4

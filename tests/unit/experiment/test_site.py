@@ -135,7 +135,7 @@ def test_a_lab_that_lacks_a_cable_on_the_site_is_left_out_with_the_line_to_write
     there = on_site(LAB + more, SITE.replace("dut: pc1", "dut: pc1, dut2: pc1"), tmp_path)
     (reason,) = map(in_words, left_out(there))
     assert "no cable for link west2 (tester.p2 on tester, dut2.eth0 on pc1)" in reason
-    assert "write under `cables` the link west2 with an interface of each: tester, pc1" in reason
+    assert "add link west2 under `cables` with an interface of each host (tester, pc1)" in reason
     left = [each for each in make_plan(there, ANY_HOST).unsupported if each.reason.code == "site-lacks-cable"]
     assert {each.cell["guests"] for each in left} == {"two"}
     assert uncabled(there.site, setups(there)[0].lab) is None if there.site else False
@@ -146,7 +146,7 @@ def test_a_level_that_sets_what_a_host_has_by_itself_is_left_out(tmp_path: Path)
     lab = XEN + "  memory: {small: {machines.pc6.memory: 1G}, as it is: {}}\n"
     there = on_site(lab, XEN_SITE, tmp_path)
     seen = in_words(there.absent["memory"]["small"])
-    assert seen == "machines.pc6.memory: pc6 is the host root@pc6 there, whose memory nothing sets"
+    assert seen == "machines.pc6.memory: at this site, pc6 is root@pc6, where nothing sets `memory`"
     assert [setup.lab.links["lan"].vlan for setup in setups(there)] == [None, None, 100, 100]
 
 

@@ -75,7 +75,7 @@ def test_the_studies_of_guests_can_be_done_where_there_are_images(able: Facts) -
     without = replace(able, features={"device:vhost-net": False})
     forwarding = make_plan(load(STUDIES / "kvm-forwarding.yaml"), without)
     assert {one.cell["machines.dut.nic"] for one in forwarding.unsupported} == {"vhost-net"}
-    assert "put tester and dut in a vm" in in_words(forwarding.unsupported[0].reason)
+    assert "put tester and dut in a VM" in in_words(forwarding.unsupported[0].reason)
 
 
 def test_of_the_levels_of_a_pin_only_the_impossible_one_is_left_out(able: Facts) -> None:
@@ -85,7 +85,7 @@ def test_of_the_levels_of_a_pin_only_the_impossible_one_is_left_out(able: Facts)
     found = make_plan(parse(text, "small.yaml"), there).unsupported
     assert {one.cell["machines.dut.pin"] for one in found} == {"not there"}
     assert {in_words(one.reason) for one in found} == {
-        "pin of machine dut: this computer has no CPU 99; it has 0-1"
+        "pin of machine dut: this host has no CPU 99; its online CPUs are 0-1"
     }
 
 
@@ -110,9 +110,9 @@ def test_what_only_a_later_level_runs_is_looked_for_too(able: Facts) -> None:
     )
     found = make_plan(parse(SERVER, "f.yaml"), replace(able, images=(*able.images, image))).unsupported
     assert {one.cell["machines.dut.run.rules"]: in_words(one.reason) for one in found} == {
-        "some": "machine dut: the guest image linux:wrk has no program fwctl; give the machine "
-        "`install: [PACKAGE]` with the Debian package that has it, or write its path",
-        "nft": "machine dut: the kernel of the guest image linux:wrk has no nf_tables; take another image",
+        "some": "machine dut: guest image linux:wrk has no program fwctl; add `install: [PACKAGE]` to the machine, "
+        "where PACKAGE is the Debian package with that program, or specify the program's path",
+        "nft": "machine dut: the kernel of guest image linux:wrk has no module nf_tables; use a different image",
     }
 
 
@@ -123,8 +123,9 @@ def test_an_image_with_what_is_installed_is_one_of_its_own(able: Facts) -> None:
     inner = SERVER.replace("dut: {kind: vm,", "out: {kind: vm, memory: 1G}\n    dut: {kind: vm, on: out,")
     inner = inner.replace("a: {kind: netns}", "a: {kind: netns, on: out}")
     (reason, *_) = (one.reason for one in make_plan(parse(inner, "f.yaml"), able).unsupported)
-    assert "install of machine dut: it has the image of its parent out; give out these packages" in in_words(
-        reason
+    assert (
+        "install of machine dut: a guest on a guest uses the image of its parent out; install the packages on out"
+        in in_words(reason)
     )
 
 

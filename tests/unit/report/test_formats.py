@@ -178,7 +178,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     )
     (warning,) = disagreeing["warnings"]
     assert (warning["code"], warning["parameters"]["place"]) == ("counters-disagree", "far.eth0")
-    assert "far.eth0 counted 1300000000 bytes of payload" in warning["text"]
+    assert "the counters of far.eth0 show 1300000000 bytes of payload" in warning["text"]
     assert "the receiver is the limit" in warning["advice"]
     keys = (
         "cell",
@@ -376,7 +376,7 @@ def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:
         report.html(told, analysis, experiment, "1"),
     ):
         assert "by `iolab extend`: 7." in text.replace("\\`", "`")
-        assert "the last line was cut off" in text
+        assert "was not written completely" in text
 
 
 def test_a_summary_cites_a_number_once() -> None:
@@ -463,7 +463,7 @@ def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:
 def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> None:
     """That trials resemble the one before them, or were left out, is no secret of the page."""
     run, analysis, experiment = made
-    said = "trials of tcp resemble the trial before them"
+    said = "trials of tcp are correlated with the previous trial"
     note = TrialsResembleNeighbours(measure="tcp", autocorrelation=0.61)
     noted = replace(analysis, notes=(*analysis.notes, note))
     assert said in printed(report.terminal(run, noted), 200)

@@ -336,8 +336,8 @@ def test_calibration_stands_beside_the_results_with_its_units(page: str) -> None
     """The generator's ceiling per frame size, the receiver's, pacing, stamps and the A/A spread."""
     part = shown(page.split('<section id="instrument"')[1].split("</section>", maxsplit=1)[0])
     for text in (
-        "AF_XDP", "64 2.41 Mframe/s", "receiver without losing any itself 1.46 Mframe/s", "0.004 %",
-        "99th percentile less the least 210 ns", "A/A: scatter of the same measurement 0.4 %",
+        "AF_XDP", "64 2.41 Mframe/s", "receiver, maximum rate without loss 1.46 Mframe/s", "0.004 %",
+        "p99 minus minimum latency 210 ns", "A/A: spread of repeated measurements 0.4 %",
     ):  # fmt: skip
         assert text in part
 
@@ -348,7 +348,7 @@ def test_the_calibration_of_another_host_stands_there_too(made: Made) -> None:
     there = {"hosts": {"tester": {"hostname": "t", "calibration": run.facts["calibration"]}}}
     text = shown(report.html(replace(run, facts=there), analysis, experiment, "1"))
     assert "tester AF_XDP" in text
-    assert text.count("receiver without losing any itself 1.46 Mframe/s") == 1
+    assert text.count("receiver, maximum rate without loss 1.46 Mframe/s") == 1
 
 
 def test_what_was_seen_is_only_text(made: Made) -> None:

@@ -181,9 +181,7 @@ def test_what_somebody_changed_makes_a_trial_invalid_and_the_lab_is_made_again(b
     bench.wrong = [ReadBack(what="mtu of near.eth0", read="1400", applied="1500")]
     (first, reason), second = bench.walk()
     assert (first, second) == (Status.INVALID, (Status.OK, None))
-    assert (
-        in_words(reason) == "after the trial, mtu of near.eth0 was read back as 1400 where 1500 was applied"
-    )
+    assert in_words(reason) == "after the trial, mtu of near.eth0 was set to 1500, but was read back as 1400"
     assert netns_made(bench) == 2
 
 

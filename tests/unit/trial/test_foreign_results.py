@@ -54,7 +54,7 @@ CASES: dict[str, tuple[object, str]] = {
     ),
     "unit that contradicts": (
         replace(GOOD, metrics=Metrics([Metric("received_bps", "byte/s", 1.0)])),
-        "metric received_bps has unit byte/s; its name says bit/s",
+        "metric received_bps has unit byte/s, but its name implies bit/s",
     ),
     "dimension with a bidirectional control": (
         replace(GOOD, metrics=Metrics([Metric("rate", "s", 1.0, Dimensions(part="a\u202eb"))])),

@@ -28,7 +28,7 @@ def test_an_emulated_computer_counts_as_an_emulated_guest_does() -> None:
     assert guest_warnings({"dut": USE}) == ()
     (told,) = guest_warnings({"dut": USE}, ["pc6"])
     assert told.code == "emulated"
-    assert in_words(told) == "pc6 ran under emulation: the figures are functional, not performance"
+    assert in_words(told) == "pc6 ran under emulation, so the figures are not valid as performance results"
 
 
 LAB = """

@@ -42,13 +42,13 @@ def test_what_disturbs_a_measurement_is_told_with_what_to_do() -> None:
     found = concerns(facts(SERVER, CARD, daemons=("irqbalance",)), ["enp1s0f0"], [1, 2])
     said = in_words(found)
     for text in (
-        "the governor powersave changes the frequency of CPUs 0-7",
-        "turbo raises the frequency",
-        "as deeply as C6, and take 133 µs to wake",
-        "irqbalance runs and moves the interrupts of enp1s0f0",
+        "the powersave governor changes the frequency of CPUs 0-7",
+        "turbo is on, so the CPU frequency varies",
+        "the deepest C-state is C6, with an exit latency of 133 µs",
+        "irqbalance is running and moves the interrupts of enp1s0f0",
         "NetworkManager manages enp1s0f0",
-        "enp1s0f0 has pause frames on (rx, tx)",
-        "enp1s0f0 is at NUMA node 1 (CPUs 1,3,5,7), and CPUs 2 are not",
+        "enp1s0f0 has pause frames enabled (rx, tx)",
+        "enp1s0f0 is on NUMA node 1 (CPUs 1,3,5,7), but CPUs 2 are on a different node",
     ):
         assert text in said
     assert all(EN.said.advise(one) for one in found)
@@ -88,8 +88,8 @@ def test_a_trial_is_marked_by_each_host_that_is_not_ready() -> None:
     placement = placement_of(setup(), "rate", (0, 1))
     (warning,) = host_warnings(setup().lab, known, placement)
     assert warning.code == "host-unready"
-    assert in_words(warning).startswith("tester: the governor powersave")
-    assert "CPUs 0 are not" in in_words(warning)
+    assert in_words(warning).startswith("tester: the powersave governor")
+    assert "CPUs 0 are on a different node" in in_words(warning)
     tuned = setup(processors="{governor: performance, turbo: off}").lab
     (warning,) = host_warnings(tuned, known, placement)
     assert "governor" not in in_words(warning)
@@ -141,15 +141,15 @@ def test_governor_and_turbo_belong_to_the_computer() -> None:
         (
             "{}",
             "{governor: performance}",
-            "governor of machine tester: tester sets no frequency",
+            "governor of machine tester: the governor cannot be set to performance on tester",
         ),
-        ("{}", "{turbo: off}", "turbo of machine tester: tester switches no turbo"),
+        ("{}", "{turbo: off}", "turbo of machine tester: turbo cannot be set on tester"),
         (
             "{coalesce: {tx_usecs: 3}}",
             "{}",
-            "tester cannot set tx-usecs of enp1s0f0; it can set rx-usecs, adaptive-rx",
+            "enp1s0f0 on tester does not support tx-usecs; it supports rx-usecs, adaptive-rx",
         ),
-        ("{pause: {rx: off}}", "{}", "tester has no pause frames at enp1s0f0"),
+        ("{pause: {rx: off}}", "{}", "enp1s0f0 on tester does not support pause frames"),
     ],
 )
 def test_what_a_host_cannot_set_is_told_before_anything_runs(host: str, processors: str, said: str) -> None:

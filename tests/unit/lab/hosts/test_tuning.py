@@ -92,14 +92,14 @@ def test_no_card_carries_the_frames_of_a_tap(make_lab: MakeLab) -> None:
     machines = {"near": "none", "dut": {"kind": "vm", "host": {"irq_cpus": [0]}}}
     lab = make_lab(machines, {"lan": ["near.p0", "dut.eth0"]})
     (seen,) = senses(lab)
-    assert seen.startswith("host of machine dut: no card of its parent carries the frames of dut")
+    assert seen.startswith("host of machine dut: no NIC of the parent carries the frames of dut")
     assert not any(key.startswith("interrupts:") for key in made(lab))
 
 
 def test_more_queues_than_a_guests_card_has_are_told(make_lab: MakeLab) -> None:
     """The card is made before, with what its machine says."""
     (seen,) = senses(on_a_guest(make_lab, {"queues": 4}, cpus=1))
-    told = "4 queue pairs are asked for, and outer.eth0 has 1; give outer as many `queues`"
+    told = "4 queue pairs are requested, but outer.eth0 has only 1; increase `queues` of outer"
     assert seen == f"host of machine inner: {told}"
 
 
@@ -159,7 +159,7 @@ def test_a_computer_without_a_cable_has_no_card_to_set(make_lab: MakeLab) -> Non
     """The error says so, and what to do."""
     (told,) = senses(sending_host(make_lab, {"queues": 2}, cable=False))
     assert told.startswith(
-        "host of machine here: no link with a cable ends at here, so it has no card in this lab; give it one"
+        "host of machine here: no cabled link ends at here, so it has no NIC in this lab; add a link"
     )
 
 

@@ -102,7 +102,7 @@ def test_the_interface_must_be_there(cabled: Callable[..., Lab]) -> None:
     setup = Setup(cabled(), {})
     assert missing(needs(setup), FACTS) is None
     told = missing(needs(setup), replace(FACTS, interfaces=()))
-    assert told == "port here.lan0: this computer has no interface lan0; it has none"
+    assert told == "port here.lan0: this host has no interface lan0, and no other interface either"
 
 
 def test_a_cable_may_not_be_what_the_connection_to_its_host_hangs_on(cabled: Callable[..., Lab]) -> None:
@@ -110,9 +110,9 @@ def test_a_cable_may_not_be_what_the_connection_to_its_host_hangs_on(cabled: Cal
     setup = Setup(cabled(), {})
     told = missing(needs(setup), replace(FACTS, control_interfaces=("lan0",)))
     assert told is not None
-    assert told.startswith("port here.lan0: lan0 carries a connection by ssh to or from this computer")
+    assert told.startswith("port here.lan0: lan0 carries an SSH connection to or from this host")
     other = replace(FACTS, interfaces=(InterfaceFact(name="eth0", mtu=1500, up=True),))
     other = replace(other, control_interfaces=("eth0",))
     told = missing(needs(setup), replace(FACTS, hosts={"pc6": other}))
     assert told is not None
-    assert told.startswith("port pc6.eth0: eth0 carries a connection by ssh to or from pc6")
+    assert told.startswith("port pc6.eth0: eth0 carries an SSH connection to or from pc6")

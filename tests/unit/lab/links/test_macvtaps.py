@@ -73,8 +73,8 @@ def test_several_share_a_port_and_one_that_bridges_needs_one_of_its_own(make_lab
         for one in lab_needs(on_host(make_lab, MACVTAP, {**MACVTAP, "forward": "bridge"}))
         if isinstance(one, Conflict)
     ]
-    seen = "g1.eth0 is one of several macvtaps on pc.eth1, and gets only frames to its own address"
-    assert told.startswith(f"forward: bridge of machine g1: {seen}")
+    seen = "g1.eth0 is one of several macvtaps on pc.eth1 and receives only frames to its own address"
+    assert told.startswith(f"`forward: bridge` on machine g1: {seen}")
 
 
 def test_beside_another_card_it_is_on_the_bridge_that_this_one_needs(make_lab: MakeLab) -> None:

@@ -82,12 +82,15 @@ def test_on_the_parents_port_nothing_else_is_made(make_lab: MakeLab) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"forward": "bridge", "join": "macvlan"}, "a.eth0 gets only frames to its own address"),
-        ({"join": "ipvlan", "vlan": 5}, "an ipvlan carries no VLAN"),
-        ({"join": "macvlan", "wire": {"delay": "1ms"}}, "a wire or a pacer of iolab joins the ends itself"),
+        ({"forward": "bridge", "join": "macvlan"}, "a.eth0 receives only frames to its own address"),
+        ({"join": "ipvlan", "vlan": 5}, "an ipvlan cannot carry a VLAN"),
+        (
+            {"join": "macvlan", "wire": {"delay": "1ms"}},
+            "an emulated link or pacer of iolab connects the ends itself",
+        ),
         (
             {"join": "veth", "shape": {"at": "a.eth0", "qdisc": "pacer", "rate": "1Mbit"}},
-            "joins the ends itself",
+            "connects the ends itself",
         ),
     ],
 )
@@ -103,7 +106,7 @@ def test_a_pair_has_two_ends(make_lab: MakeLab) -> None:
     lab = make_lab(
         {"a": "none", "b": "none", "c": "none"}, {"lan": {"ends": ["a.p", "b.p", "c.p"], "join": "veth"}}
     )
-    assert "a veth pair has two ends" in said(lab)
+    assert "a veth pair needs exactly two ends" in said(lab)
 
 
 def test_guests_have_cards_and_no_macvlans(make_lab: MakeLab) -> None:
@@ -117,7 +120,7 @@ def test_guests_have_cards_and_no_macvlans(make_lab: MakeLab) -> None:
     ("change", "why"),
     [
         ({"pc": "bridge"}, "pc.eth0 is on a bridge"),
-        ({"join": "ipvlan", "mode": "l3"}, "nobody outside finds the ports"),
+        ({"join": "ipvlan", "mode": "l3"}, "the ports do not answer ARP"),
     ],
 )
 def test_a_port_is_shared_or_bridged(make_lab: MakeLab, change: dict[str, object], why: str) -> None:

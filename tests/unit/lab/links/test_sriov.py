@@ -115,10 +115,10 @@ def test_functions_of_a_card_are_on_the_network_of_its_port(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("changes", "links", "told"),
     [
-        ({"host": {"kind": "vm"}}, LINKS, "the card of host, has no virtual functions; give host `nic: igb`"),
-        ({}, LINKS | {"card": ["a.p0", "inner.eth0"]}, "no port of its parent is an end of link card"),
-        ({"a": {"kind": "netns", "on": "host"}}, LINKS, "a.p0 of link card would be bridged to the same card"),
-        ({}, LINKS | {"up": {"ends": LINKS["up"], "vlan": 5}}, "a VLAN on a card with virtual functions"),
+        ({"host": {"kind": "vm"}}, LINKS, "the NIC of host, has no virtual functions; set `nic: igb` on host"),
+        ({}, LINKS | {"card": ["a.p0", "inner.eth0"]}, "no port of the parent is an end of link card"),
+        ({"a": {"kind": "netns", "on": "host"}}, LINKS, "a.p0 of link card would be bridged to the NIC"),
+        ({}, LINKS | {"up": {"ends": LINKS["up"], "vlan": 5}}, "VLANs on a NIC with virtual functions"),
     ],
 )  # fmt: skip
 def test_functions_that_cannot_be_are_told_with_advice(
@@ -161,4 +161,7 @@ def test_a_card_whose_functions_get_only_their_own_frames_bridges_nothing(make_l
         inner = {"kind": "vm", "on": "host", "nic": "sr-iov", "forward": forward}
         found = [in_words(lack) for lack in function_needs(make_lab(machines(inner=inner), LINKS))]
         assert len(found) == count
-        assert all("a function of an igb gets no frame to another address" in name for name in found)
+        assert all(
+            "a virtual function of an igb NIC receives only frames to its own address" in name
+            for name in found
+        )

@@ -217,8 +217,8 @@ def test_a_bond_is_made_of_ports_without_addresses(make_lab: MakeLab) -> None:
     ("keys", "why"),
     [
         ({"tunnel": "vxlan", "mtu": 1500}, "at most 1450 bytes"),
-        ({"tunnel": "gre", "a": "bridge"}, "it carries packets without Ethernet"),
-        ({"tunnel": "vxlan", "a": "bridge"}, "would be on one bridge"),
+        ({"tunnel": "gre", "a": "bridge"}, "the tunnel carries packets without Ethernet headers"),
+        ({"tunnel": "vxlan", "a": "bridge"}, "would be on the same bridge"),
     ],
 )
 def test_what_cannot_be_is_said(make_lab: MakeLab, keys: dict[str, object], why: str) -> None:

@@ -74,11 +74,11 @@ UP = {"ends": ["near.p0", "pc.eth0"]}
     ("links", "told"),
     [
         ({"up": {**UP, "host_offload": {"tso": "off"}}},
-         "host_offload of link up: it does not lead from a port of a machine to its own children by a bridge"),
+         "host_offload of link up: `host_offload` applies only to links that bridge a machine's port to its guests"),
         ({"up": UP, "down": {"ends": ["pc.eth0", "m.eth0"], "host_offload": {"tso": "off"}}},
          "host_offload of link down: "),
         ({"up": UP, "down": {"ends": ["pc.eth0", "x.eth0"], "offload": {"tx_checksum": "off"}}},
-         "offload.tx_checksum of link down: the driver of a domain's card (x.eth0) has it always on"),
+         "offload.tx_checksum of link down: the NIC driver of a Xen domain (x.eth0) cannot turn this offload off"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_switched_is_told_before_anything_starts(

@@ -88,7 +88,8 @@ def test_a_plain_lab_needs_nothing_that_debian_lacks(reason: Reason) -> None:
 def test_a_missing_kernel_feature_says_what_to_do(reason: Reason) -> None:
     """The kernel module is named, and the way out."""
     assert reason(vlan=100) == (
-        "vlan: 100 of link x: the kernel of this computer has no 8021q; load the module, or put a and b in a vm"
+        "`vlan: 100` on link x: module 8021q is not available in the kernel of this host; load the module, or put "
+        "a and b in a VM"
     )
 
 
@@ -102,8 +103,8 @@ def test_what_could_not_be_tried_is_not_refused(reason: Reason, facts: Facts) ->
     [
         ("cubic", None),
         ("bbr3", None),
-        ("vegas", "has no tcp_vegas"),
-        ("cubicc", "the kernel of this computer has no cubicc; it has bbr3, cubic"),
+        ("vegas", "module tcp_vegas is not available"),
+        ("cubicc", "the kernel of this host does not have congestion control cubicc; it has bbr3, cubic"),
     ],
 )
 def test_a_congestion_control_is_one_that_the_kernel_could_load_or_has_loaded(
@@ -148,7 +149,7 @@ def test_a_guest_has_no_congestion_control_of_an_unheard_name(make_lab: MakeLab,
 def test_a_missing_program_is_told_with_its_package(reason: Reason, facts: Facts) -> None:
     """tc comes with iproute2; ethtool is needed for offloads only."""
     bare = replace(facts, programs={"iperf3": "3.12", "ip": "6.1", "tc": None, "ethtool": None})
-    tc = "tc is not installed on this computer; install the package iproute2"
+    tc = "tc is not installed on this host; install the package iproute2"
     assert reason(bare) == tc
     both = reason(bare, offload={"tso": "off"})
     assert "install the package ethtool" in both
@@ -160,7 +161,7 @@ def test_a_missing_program_is_told_with_its_package(reason: Reason, facts: Facts
         (
             "none",
             {"shape": {"at": "a.lab0", "qdisc": "etf", "rate": "1Mbit"}},
-            "shape of link x: etf (nothing here gives packets their transmit times)",
+            "shape of link x: the qdisc etf",
         ),
     ],
 )
@@ -168,14 +169,14 @@ def test_what_is_not_built_yet_says_so(
     reason: Reason, machine: object, link: Mapping[str, object], what: str
 ) -> None:
     """The part of the file is named."""
-    assert reason(machine=machine, **link) == f"{what}: not yet in this version of iolab"
+    assert reason(machine=machine, **link).startswith(f"{what} is not yet supported by this version of iolab")
 
 
 def test_a_port_of_this_computer_needs_a_free_name(reason: Reason) -> None:
     """A lab never takes over an interface that exists."""
     assert (
         reason(machine={"kind": "host"})
-        == "port b.eth0: this computer has an interface eth0 already; rename the port"
+        == "port b.eth0: this host already has an interface eth0; rename the port"
     )
 
 
@@ -185,8 +186,8 @@ def test_a_lab_takes_no_network_from_the_computer_it_is_on(reason: Reason, facts
     free = replace(facts, interfaces=(), networks=(used,))
     address = {"addresses": {"b.eth0": "192.0.2.2/25"}}
     assert reason(free, machine={"kind": "host"}, **address) == (
-        "link x: this computer uses 192.0.2.0/24 on eno1, which 192.0.2.0/25 of the lab would take from it; write "
-        "other addresses at the link"
+        "link x: lab network 192.0.2.0/25 overlaps 192.0.2.0/24, which this host already uses on eno1; choose other "
+        "addresses for the link"
     )
     assert reason(free, machine={"kind": "host"}) == ""
     assert reason(free, **address) == ""
@@ -203,7 +204,7 @@ def test_a_lab_routes_no_network_away_from_the_computer_it_is_on(make_lab: MakeL
     used = UsedNetwork(network="192.0.2.128/25", interface="eno1")
     told = missing(needs(Setup(lab, {})), replace(facts, networks=(used,)))
     assert told is not None
-    assert told.startswith("machine me: this computer uses 192.0.2.128/25 on eno1"), told
+    assert "overlaps 192.0.2.128/25, which this host already uses on eno1" in told, told
 
 
 def test_an_ordinary_user_may_not_change_the_whole_kernel(reason: Reason, facts: Facts) -> None:
@@ -211,10 +212,7 @@ def test_an_ordinary_user_may_not_change_the_whole_kernel(reason: Reason, facts:
     machine = {"kind": "netns", "settings": {"vm.swappiness": "1", "net.ipv4.tcp_sack": "0"}}
     assert reason(machine=machine) == ""
     told = reason(replace(facts, rootless=True), machine=machine)
-    assert (
-        told
-        == "setting vm.swappiness of machine b: an ordinary user of this computer may not set it; run as root"
-    )
+    assert told == "setting vm.swappiness on machine b: this requires root on this host; run iolab as root"
 
 
 def test_a_setting_beyond_networks_needs_the_users_word(reason: Reason, facts: Facts, imaged: Facts) -> None:
@@ -222,8 +220,8 @@ def test_a_setting_beyond_networks_needs_the_users_word(reason: Reason, facts: F
     settings = {"kernel.core_pattern": "|/tmp/x"}
     machine = {"kind": "netns", "settings": settings}
     assert reason(machine=machine) == (
-        "setting kernel.core_pattern of machine b: it can change more of a computer than its networks; if this file "
-        "may do that: --allow-setting kernel.core_pattern"
+        "setting kernel.core_pattern on machine b: this setting affects more than the host's networking; to permit it, "
+        "add --allow-setting kernel.core_pattern"
     )
     assert reason(replace(facts, permitted_settings=("kernel.core_pattern",)), machine=machine) == ""
     assert reason(machine={"kind": "netns", "settings": {"kernel/core_pattern": "x"}}) != ""
@@ -261,9 +259,7 @@ def imaged(facts: Facts) -> Facts:
 def test_a_guest_needs_its_image(reason: Reason, facts: Facts, imaged: Facts) -> None:
     """What makes one is said; with the image there is nothing else."""
     told = reason(facts, machine={"kind": "vm"})
-    assert (
-        told == "there is no guest image linux yet; `iolab run` builds it, as `iolab image build linux` does"
-    )
+    assert told == "there is no guest image linux yet; `iolab run` or `iolab image build linux` builds it"
     assert reason(imaged, machine={"kind": "vm"}) == ""
 
 
@@ -279,7 +275,7 @@ def test_what_a_guest_needs_is_asked_of_its_image_and_not_of_this_host(
 
     assert imaged.features["link:vlan"] is False
     assert told("nested") is None
-    seen = "vlan: 100 of link x: the kernel of the guest image linux has no 8021q; take another image"
+    seen = "`vlan: 100` on link x: the kernel of guest image linux has no module 8021q; use a different image"
     assert told("linux") == seen
 
 
@@ -288,17 +284,18 @@ def test_a_vm_is_proposed_only_where_its_image_has_what_is_lacking(reason: Reaso
     without = (ImageFact(flavour="linux", features={"link:vlan": False}),)
     assert (
         reason(replace(facts, images=without), vlan=100)
-        == "vlan: 100 of link x: the kernel of this computer has no 8021q; load the module"
+        == "`vlan: 100` on link x: module 8021q is not available in the kernel of this host; load the module"
     )
 
 
 @pytest.mark.parametrize(
     ("machine", "what"),
     [
-        ({"nic": "e1000", "queues": 2}, "queues of machine b: e1000 has one queue; write queues: 1, or a virtio card"),
-        ({"ring": {"rx": 300}}, "ring of machine b: virtio-net cannot have rx: 300; it can have 256, 512, 1024"),
-        ({"ring": {"tx": 512}}, "ring of machine b: virtio-net cannot have tx: 512; it can have 256"),
-        ({"nic": "rtl8139", "ring": {"rx": 64}}, "ring of machine b: the driver of rtl8139 has one size"),
+        ({"nic": "e1000", "queues": 2},
+         "queues of machine b: e1000 has only one queue; set `queues: 1`, or use a virtio NIC"),
+        ({"ring": {"rx": 300}}, "ring of machine b: virtio-net does not support `rx: 300`; it supports 256, 512, 1024"),
+        ({"ring": {"tx": 512}}, "ring of machine b: virtio-net does not support `tx: 512`; it supports 256"),
+        ({"nic": "rtl8139", "ring": {"rx": 64}}, "ring of machine b: the ring size of rtl8139 is fixed"),
     ],
 )  # fmt: skip
 def test_a_card_that_cannot_be_so_is_left_out_with_its_reason(
@@ -318,12 +315,13 @@ def test_a_macvtap_needs_its_kernels_driver_and_who_may_open_it(reason: Reason, 
     machine = {"kind": "vm", "nic": "macvtap"}
     told = reason(replace(imaged, rootless=True, capabilities=()), machine=machine)
     assert told.startswith(
-        "nic: macvtap of machine b: an ordinary user of this computer may not open it; run as root, or let sudo"
+        "`nic: macvtap` on machine b: an ordinary user of this host cannot open the macvtap device; run iolab as root, "
+        "or let sudo"
     )
-    assert "`iolab doctor` says how" in told
+    assert "`iolab doctor` explains" in told
     assert reason(replace(imaged, rootless=True, capabilities=("netns", "macvtap")), machine=machine) == ""
     told = reason(replace(imaged, features={"link:macvtap": False}), machine=machine)
-    assert "the kernel of this computer has no macvtap" in told
+    assert "module macvtap is not available in the kernel of this host" in told
 
 
 def test_a_parent_without_hypervisor_is_told_which_image_has_one(make_lab: MakeLab, imaged: Facts) -> None:
@@ -331,7 +329,7 @@ def test_a_parent_without_hypervisor_is_told_which_image_has_one(make_lab: MakeL
     machines = {"h": {"kind": "vm", "image": "linux"}, "g": {"kind": "vm", "on": "h"}}
     told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
-    assert "the image linux, which does not start guests of engine qemu; give h `image: nested`" in told
+    assert "image linux of the parent h cannot run guests of engine qemu; set `image: nested` on h" in told
 
 
 def test_a_domain_needs_a_dom0_wherever_it_is(make_lab: MakeLab, imaged: Facts) -> None:
@@ -345,7 +343,7 @@ def test_a_domain_needs_a_dom0_wherever_it_is(make_lab: MakeLab, imaged: Facts) 
         with_xen, without = (replace(one, hosts={"h": one}) for one in found.values())
         told = missing(needs(setup), without)
         assert told is not None
-        host = "h" if "ssh" in parent else "this computer"
+        host = "h" if "ssh" in parent else "this host"
         assert f"{host} does not run Xen, or is not its Dom0" in told
         assert f"xl is not installed on {host}; install the package xen-utils" in told
         assert missing(needs(setup), with_xen) is None
@@ -356,7 +354,7 @@ def test_what_a_nested_card_needs_is_asked_of_its_parents_image(make_lab: MakeLa
     machines = {"h": {"kind": "vm"}, "g": {"kind": "vm", "on": "h", "nic": "vhost-net"}}
     told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
-    assert "the kernel of the guest image nested has no vhost_net" in told
+    assert "the kernel of guest image nested has no module vhost_net" in told
 
 
 def test_a_guest_has_no_more_memory_than_its_parent(reason: Reason, make_lab: MakeLab, imaged: Facts) -> None:
@@ -364,11 +362,11 @@ def test_a_guest_has_no_more_memory_than_its_parent(reason: Reason, make_lab: Ma
     assert reason(imaged, {"kind": "vm", "memory": "4G"}) == ""
     told = reason(imaged, {"kind": "vm", "memory": "16T"})
     seen = format_bytes(imaged.memory_bytes)
-    assert told == f"memory of machine b: this computer has {seen} in all; give it less"
+    assert told == f"memory of machine b: this host has only {seen} of memory; request less"
     machines = {"outer": {"kind": "vm"}, "inner": {"kind": "vm", "on": "outer", "memory": "1G"}}
     nested = Setup(make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}}), {})
     told = missing(needs(nested), imaged) or ""
-    assert "memory of machine inner: outer, which it is on, has 512 MiB in all; give outer more" in (
+    assert "memory of machine inner: the parent outer has only 512 MiB of memory; give outer more" in (
         told or ""
     )
 
@@ -381,13 +379,13 @@ def test_guests_side_by_side_have_no_more_memory_together_than_their_parent(
     machines = {name: {"kind": "vm", "memory": each} for name in ("a", "b", "c")}
     told = missing(needs(Setup(make_lab(machines, {"x": ["a.eth0", "b.eth0", "c.eth0"]}), {})), imaged) or ""
     seen = format_bytes(imaged.memory_bytes)
-    assert f"memory of machines a, b, c together: this computer has {seen} in all; give it less" in (
+    assert f"memory of machines a, b, c together: this host has only {seen} of memory; request less" in (
         told or ""
     )
     inner = {name: {"kind": "vm", "on": "outer", "memory": "300M"} for name in ("a", "b")}
     nested = {"outer": {"kind": "vm"}, **inner}
     told = missing(needs(Setup(make_lab(nested, {"x": ["a.eth0", "b.eth0"]}), {})), imaged) or ""
-    assert "memory of machines a, b together: outer, which it is on, has 512 MiB in all" in told
+    assert "memory of machines a, b together: the parent outer has only 512 MiB of memory" in told
 
 
 def test_a_guest_is_pinned_to_cpus_that_are_online(reason: Reason, make_lab: MakeLab, imaged: Facts) -> None:
@@ -397,23 +395,26 @@ def test_a_guest_is_pinned_to_cpus_that_are_online(reason: Reason, make_lab: Mak
     assert reason(every_other, guest) == ""
     assert reason(imaged, guest) == ""
     told = reason(every_other, guest | {"pin": [4, 5]})
-    assert told == "pin of machine b: this computer has no CPU 5; it has 0,2,4,6"
+    assert told == "pin of machine b: this host has no CPU 5; its online CPUs are 0,2,4,6"
     assert (
         reason(every_other, {"kind": "vm", "pin_io": [3]})
-        == "pin_io of machine b: this computer has no CPU 3; it has 0,2,4,6"
+        == "pin_io of machine b: this host has no CPU 3; its online CPUs are 0,2,4,6"
     )
     machines = {"outer": {"kind": "vm", "cpus": 2}, "inner": {"kind": "vm", "on": "outer", "pin": [2]}}
     nested = make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}})
     stream = Stream.model_validate({"kind": "stream", "from": "outer", "to": "inner"})
     found = missing(needs(Setup(nested, {"tcp": stream})), imaged)
-    assert "pin of machine inner: outer has no CPU 2; give it more `cpus`: it has 2" in (found or "")
+    assert (
+        "pin of machine inner: the parent outer has no CPU 2, because it has only 2 CPUs; increase `cpus` of outer"
+        in (found or "")
+    )
 
 
 def test_a_cable_joins_hosts(reason: Reason) -> None:
     """A namespace has no socket to plug it in."""
     told = reason(cable=True)
     assert told.startswith(
-        "cable of link x: a is of kind netns; a cable joins interfaces of machines of kind host"
+        "cable of link x: a is of kind netns, but a cable connects interfaces of machines of kind host"
     )
 
 
@@ -458,7 +459,7 @@ def test_what_another_host_lacks_is_told_with_its_name(make_lab: MakeLab, facts:
     reached = replace(facts, hosts={"pc6": replace(facts, rootless=True), "pc7": facts})
     told = missing(found, reached) or ""
     assert "port pc7.eth1: pc7 has no interface eth1; it has eth0" in told
-    assert "cable of link x: an ordinary user of pc6 may not set it; run as root" in told
+    assert "cable of link x: this requires root on pc6; run iolab as root" in told
 
 
 def test_guests_that_start_together_cost_little_more_than_one(make_lab: MakeLab) -> None:
@@ -477,7 +478,7 @@ def test_an_igb_needs_a_newer_qemu(reason: Reason, imaged: Facts) -> None:
     without = replace(imaged, programs={**imaged.programs, "qemu 8": None})
     assert (
         reason(without, machine={"kind": "vm", "nic": "igb"})
-        == "nic: igb of machine b: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
+        == "`nic: igb` on machine b: this host has no QEMU 8 or later; run `iolab image build qemu`"
     )
     having = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
     assert reason(having, machine={"kind": "vm", "nic": "igb"}) == ""
@@ -490,10 +491,10 @@ def test_a_switch_in_user_space_needs_its_program_and_a_newer_qemu(reason: Reaso
     assert reason(able, machine=machine) == ""
     without = replace(able, features={**able.features, "switch:vhost-user": False})
     told = reason(without, machine=machine)
-    card = "nic: vhost-user of machine b"
-    assert told == f"{card}: dpdk-testpmd is not installed on this computer; install the package dpdk-dev"
+    card = "`nic: vhost-user` on machine b"
+    assert told == f"{card}: dpdk-testpmd is not installed on this host; install the package dpdk-dev"
     older = replace(able, programs={**imaged.programs, "qemu 8": None})
-    assert reason(older, machine=machine).startswith(f"{card}: this computer has no QEMU 8 or newer")
+    assert reason(older, machine=machine).startswith(f"{card}: this host has no QEMU 8 or later")
 
 
 def test_what_a_switch_in_user_space_does_not_carry_is_told_before_a_run(
@@ -503,9 +504,9 @@ def test_what_a_switch_in_user_space_does_not_carry_is_told_before_a_run(
     able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
     machine = {"kind": "vm", "nic": "vhost-user"}
     told = reason(able, machine=machine, offload={"tx_checksum": "on", "tso": "on", "gro": "on"})
-    assert told.endswith("passes no frame on that is to be finished elsewhere; remove tx, tso")
+    assert told.endswith("cannot forward frames that still need checksums or segmentation; remove tx, tso")
     assert reason(able, machine=machine, offload={"tso": "off"}) == ""
-    assert "an mtu of up to 1500 bytes" in reason(able, machine=machine, mtu=9000)
+    assert "an MTU of at most 1500 bytes" in reason(able, machine=machine, mtu=9000)
 
 
 def test_only_a_switch_in_user_space_reads_long_transmit_rings() -> None:
@@ -578,4 +579,6 @@ def test_a_host_of_another_kind_than_the_images_is_told_before_one_is_copied() -
     assert lacking(need, own) is None
     assert lacking(need, replace(own, hosts={"pc1": own})) is None
     told = in_words(lacking(need, replace(own, hosts={"pc1": replace(own, architecture="aarch64")})))
-    assert told.startswith("machine dut: pc1 is aarch64, the guest images here are for x86_64; put it on")
+    assert told.startswith(
+        "machine dut: the guest images here are for x86_64, but pc1 is aarch64; put the guest on"
+    )

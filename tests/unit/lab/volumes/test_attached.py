@@ -132,16 +132,24 @@ def test_a_buffered_target_keeps_its_cache() -> None:
 @pytest.mark.parametrize(
     ("disk", "volume", "told"),
     [
-        ("{volume: lun0}", "{size: 64M, on: pc3, export: iscsi}", "an exported volume needs via: user"),
+        ("{volume: lun0}", "{size: 64M, on: pc3, export: iscsi}", "an exported volume needs `via: user`"),
         (
             "{volume: lun0, via: user}",
             "{size: 64M, export: iscsi}",
-            "an export needs a machine with an address",
+            "an exported volume needs a machine with an address",
         ),
-        ("{volume: lun0, bus: ide}", "{size: 64M}", "only a guest has disks on a bus"),
-        ("{volume: lun0, cache: unsafe}", "{size: 64M}", "guests of QEMU have a cache to choose"),
-        ("{volume: lun0, via: user, cache: directsync}", "{size: 64M}", "none, writeback, unsafe"),
-        ("{volume: lun0}", "{size: 64M, params: {InitialR2T: on}}", "it is of volumes with export: iscsi"),
+        (
+            "{volume: lun0, bus: ide}",
+            "{size: 64M}",
+            "`bus` applies only to disks that a guest's hypervisor provides",
+        ),
+        ("{volume: lun0, cache: unsafe}", "{size: 64M}", "`cache` applies to disks of QEMU guests"),
+        ("{volume: lun0, via: user, cache: directsync}", "{size: 64M}", "none, writeback and unsafe"),
+        (
+            "{volume: lun0}",
+            "{size: 64M, params: {InitialR2T: on}}",
+            "applies only to volumes with `export: iscsi`",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused_with_what_to_write(disk: str, volume: str, told: str) -> None:

@@ -181,11 +181,19 @@ def test_two_volumes_of_one_machine_are_behind_two_ports(export: str, holder: st
 @pytest.mark.parametrize(
     ("disk", "volume", "what"),
     [
-        ("{volume: v, via: user}", "export: iscsi", "is not for this kind of machine"),
-        ("{volume: v, via: hypervisor}", "export: nvme-tcp", "only kernels speak NVMe/TCP"),
-        ("{volume: v, via: kernel, bus: ide}", "export: iscsi", "only a guest has disks on a bus"),
-        ("{volume: v, via: kernel, cache: unsafe}", "export: iscsi", "remove cache"),
-        ("{volume: v, via: hypervisor}", f"export: nbd, {CHAP}", "it is of volumes with export: iscsi"),
+        ("{volume: v, via: user}", "export: iscsi", "does not apply to this kind of machine"),
+        ("{volume: v, via: hypervisor}", "export: nvme-tcp", "cannot use NVMe/TCP"),
+        (
+            "{volume: v, via: kernel, bus: ide}",
+            "export: iscsi",
+            "`bus` applies only to disks that a guest's hypervisor provides",
+        ),
+        ("{volume: v, via: kernel, cache: unsafe}", "export: iscsi", "remove `cache`"),
+        (
+            "{volume: v, via: hypervisor}",
+            f"export: nbd, {CHAP}",
+            "applies only to volumes with `export: iscsi`",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(disk: str, volume: str, what: str) -> None:
@@ -201,7 +209,7 @@ def test_a_namespace_has_no_initiator_of_the_kernel() -> None:
     )
     experiment = parse(text, "x")
     told_of = lacks(Resolver(experiment).setup(next(cells(experiment))).lab)
-    assert any("work in no namespace" in one for one in told_of)
+    assert any("does not work in a namespace" in one for one in told_of)
 
 
 def test_kernels_say_which_modules_they_need() -> None:

@@ -66,7 +66,7 @@ FOREIGN: dict[str, Callable[[Path, Path], None]] = {
     "folder": lambda path, target: path.mkdir(),
 }
 """What others may have put where a lab wants to make something."""
-LATER = "not yet in this version of iolab"
+LATER = "not yet supported by this version of iolab"
 
 
 def built(lab: Lab) -> list[str]:
@@ -332,7 +332,11 @@ def test_every_byte_of_a_volume_is_written_once(tmp_path: Path) -> None:
 def test_a_bus_of_a_domain_and_a_seventh_sata_disk_make_no_sense() -> None:
     """Each says what to write instead."""
     domain = lab_of([{"volume": "v", "bus": "ide"}], {"v": "4K"}, engine="xen")
-    assert "disk v of machine dut: engine xen has a bus of its own; remove bus" in built(domain)
+    assert "disk v of machine dut: the disk bus of a Xen domain cannot be chosen; remove `bus`" in built(
+        domain
+    )
     names = [f"v{number}" for number in range(7)]
     many = lab_of([{"volume": name, "bus": "ide"} for name in names], dict.fromkeys(names, "4K"))
-    assert built(many) == ["disks of machine dut: ide has room for 6; take another bus"]
+    assert built(many) == [
+        "disks of machine dut: the ide bus has only 6 ports; use a different bus for the other disks"
+    ]

@@ -85,7 +85,7 @@ def test_a_dom0_with_room_is_good_and_says_how_much_room() -> None:
     assert (found.grade, EN.said.advise_all(found.seen)) == (Grade.GOOD, "")
     assert (
         EN.said.say_all(found.seen)
-        == "4.17.5, this is its Dom0; 6000 of 8191 MiB and 2 of 4 CPUs are free for domains"
+        == "4.17.5, running as Dom0; 6000 of 8191 MiB and 2 of 4 CPUs are free for domains"
     )
 
 
@@ -107,7 +107,7 @@ def test_a_dom0_without_room_is_limited_and_says_how_to_boot(told: str, instead:
 @pytest.mark.parametrize(
     ("refused", "advice"),
     [
-        (("control_d", "it does not run Xen, or is not its Dom0"), "a vm with image: xen, or a host"),
+        (("control_d", "it does not run Xen, or is not its Dom0"), "a VM with `image: xen` or a host"),
         (("info", "xencall: error: could not open"), "`service xen start`"),
         (("vcpu-list", "libxl: error"), "`service xen start`"),
     ],

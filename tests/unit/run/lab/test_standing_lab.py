@@ -115,7 +115,7 @@ def test_what_reads_back_differently_is_told_in_a_sentence() -> None:
     lab.change_to((NETNS, setting("1")))
     assert lab.mismatches() == []
     host.settings[("iolab-a", "/proc/sys/net/ipv4/ip_forward")] = "0"
-    assert in_words(lab.mismatches()) == "ip_forward of a was read back as 0 where 1 was applied"
+    assert in_words(lab.mismatches()) == "ip_forward of a was set to 1, but was read back as 0"
 
 
 def test_a_command_that_fails_takes_the_lab_down_and_says_which() -> None:
@@ -269,7 +269,7 @@ def test_every_vector_of_a_virtio_card_is_moved_read_back_and_put_back(host: Fak
     lab.change_to((spread("eth0", 5),))
     assert (host.settings[FIRST], host.settings[SECOND], lab.mismatches()) == ("5", "5", [])
     host.settings[SECOND] = "1"
-    assert in_words(lab.mismatches()) == "CPUs was read back as 5 1 where 5 was applied"
+    assert in_words(lab.mismatches()) == "CPUs was set to 5, but was read back as 5 1"
     lab.change_to(())
     assert (host.settings[FIRST], host.settings[SECOND]) == ("0-7", "0-7")
     assert log[-1].argv == ("sh", "-c", f"echo 0-7 > {FIRST[1]}; echo 0-7 > {SECOND[1]}")
@@ -380,6 +380,6 @@ def test_a_thread_that_is_no_longer_where_it_was_put_is_told_of() -> None:
     kernel.cpus |= {"100": "0-1", "102": "7"}
     del kernel.cpus["101"]
     assert [in_words(one) for one in threads.moved(wanted)] == [
-        "cpu of napi/eth0-0 was read back as 0-1 where 0 was applied",
-        "cpu of napi/eth0-1 was read back as nothing where 1 was applied",
+        "cpu of napi/eth0-0 was set to 0, but was read back as 0-1",
+        "cpu of napi/eth0-1 was set to 1, but could not be read back",
     ]

@@ -117,8 +117,9 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
     verdict = blamed(waiting, cpus)
     assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="dut.eth0"))
     assert "CPU 1 was 100 % busy; vCPU 0 of dut ran 20 % and waited for a CPU 70 %" in in_words(verdict.seen)
-    assert "beside it ran hypervisor 10 %; 70 % went to work that is not of this trial" in in_words(
-        verdict.seen
+    assert (
+        "the same CPU also ran hypervisor (10 %); programs outside this trial used 70 % of that CPU"
+        in in_words(verdict.seen)
     )
 
 
@@ -142,7 +143,10 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
     assert said(0.6)[0] is Limit.HOP
     limit, text = said(0.97)
     assert limit is Limit.HOST
-    assert "vCPU 0 of dut ran 3 % and waited for a CPU 97 % of the time; beside it ran generator 97 %" in text
+    assert (
+        "vCPU 0 of dut ran 3 % and waited for a CPU 97 % of the time; the same CPU also ran generator (97 %)"
+        in text
+    )
 
 
 def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() -> None:
@@ -155,7 +159,7 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
     all_lost = replace(BALANCE, drops=(Drop(AtPort(port="dut.eth0"), RING_FULL, 1000),))
     starved = [replace(one, wait_ratio=0.96) for one in moved]
     assert blamed(starved, [busy, busy], all_lost, forwarded_frames=0).limit is Limit.HOP
-    assert "all CPUs were 96 % busy or more; vCPU 0 of dut ran 40 % and waited for a CPU 50 %" in in_words(
+    assert "all CPUs were at least 96 % busy; vCPU 0 of dut ran 40 % and waited for a CPU 50 %" in in_words(
         verdict.seen
     )
 
@@ -223,7 +227,7 @@ def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue
     """It had its CPU all the time, and nobody else reads there."""
     verdict = blamed([*threads(vcpu=0.6), *switch_threads(1.0)])
     assert (verdict.limit, verdict.place) == (Limit.THREAD, AtPort(port="dut.eth0"))
-    assert "switch eth0 looks for frames all the time, and left these unread;" in in_words(verdict.seen)
+    assert "switch eth0 busy-polls, but did not read these frames;" in in_words(verdict.seen)
 
 
 def test_a_kernels_soft_interrupt_threads_are_told_of_where_they_ran() -> None:
@@ -293,8 +297,8 @@ def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested
     verdict = said((SENDER, VCPU), CpuUse(0, 0.68, 0.0, 0.0), CpuUse(1, 0.2, 0.0, 0.0), drained_s=0.5)
     assert (verdict.limit, verdict.place) == (Limit.HOST, AtPort(port="dut.eth0"))
     assert (
-        "CPU 0 had other work; vCPU 0 of dut ran 5 % and waited for a CPU 87 % of the time; "
-        "beside it ran generator 95 %;" in in_words(verdict.seen)
+        "CPU 0 was busy with other work; vCPU 0 of dut ran 5 % and waited for a CPU 87 % of the time; "
+        "the same CPU also ran generator (95 %);" in in_words(verdict.seen)
     )
 
 
@@ -307,7 +311,7 @@ def test_a_guest_on_another_host_is_held_against_the_cpus_of_that_host() -> None
     verdict = said((SENDER, there, other), senders, busy)
     assert verdict.limit is Limit.CPU
     assert "CPU 0 of pc7 was 99 % busy" in in_words(verdict.seen)
-    assert in_words(verdict.seen).count("beside it ran vCPU 1 93 %;") == 1
+    assert in_words(verdict.seen).count("the same CPU also ran vCPU 1 (93 %);") == 1
     assert said((SENDER, there), senders).limit is Limit.HOP, "of its own CPUs nothing is known"
 
 
@@ -331,7 +335,7 @@ def test_a_devices_cpu_that_strangers_took_is_named_and_not_the_receiver_beside_
     assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="a.eth0"))
     assert (
         "CPU 1 was 100 % busy; napi/eth0-447 of a.eth0 ran 2 % and waited for a CPU 93 % of the time; "
-        "98 % went to work that is not of this trial" in in_words(verdict.seen)
+        "programs outside this trial used 98 % of that CPU" in in_words(verdict.seen)
     )
 
 
@@ -344,7 +348,7 @@ def test_a_devices_cpu_that_the_receiver_took_is_the_receivers_doing() -> None:
         place=AtPort(port="a.eth0"),
     )
     assert verdict.limit is Limit.RECEIVER
-    assert "beside it ran receiver 72 %;" in in_words(verdict.seen)
+    assert "the same CPU also ran receiver (72 %);" in in_words(verdict.seen)
 
 
 def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_waited_for_it() -> None:
@@ -354,7 +358,7 @@ def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_wa
     assert said((napi, *BESIDE), busy, place=AtPort(port="a.eth0")).limit is Limit.HOP
     shared = said((napi, replace(BESIDE[2], busy_ratio=0.34)), busy, place=AtPort(port="a.eth0"))
     assert shared.limit is Limit.CPU
-    assert "napi/eth0-447 ran 36 % of the time; beside it ran napi/p1-451" in in_words(shared.seen)
+    assert "napi/eth0-447 ran 36 % of the time; the same CPU also ran napi/p1-451" in in_words(shared.seen)
 
 
 def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_cpu() -> None:
@@ -401,9 +405,9 @@ def test_time_that_no_thread_has_is_told_by_its_kind_and_not_as_other_work() -> 
         (NAPI, replace(BESIDE[3], busy_ratio=0.03)), CpuUse(1, 1.0, 0.3, 0.65), place=AtPort(port="a.eth0")
     )
     assert verdict.limit is Limit.CPU, "the receiver ran longer than the device, and had none of the rest"
-    taken = "65 % of its time was steal; 30 % of its time went to soft interrupts"
+    taken = "its steal time was 65 %; its softirq time was 30 %"
     assert f"CPU 1 was 100 % busy; {taken}; napi" in in_words(verdict.seen)
-    assert "beside it ran receiver 3 %;" in in_words(verdict.seen)
+    assert "the same CPU also ran receiver (3 %);" in in_words(verdict.seen)
 
 
 def test_what_a_thread_ran_and_waited_is_all_of_the_time_at_most() -> None:
@@ -432,7 +436,7 @@ def test_a_vcpu_that_waited_for_unknown_programs_is_no_certain_limit() -> None:
         (replace(SENDER, busy_ratio=0.4), waiting), CpuUse(0, 0.4, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)
     )
     assert verdict.limit is Limit.CPU
-    assert "91 % of its CPU went to work that is not known" in in_words(verdict.doubt)
+    assert "unidentified work used 91 % of that CPU" in in_words(verdict.doubt)
 
 
 def test_a_vcpu_that_waited_for_any_cpu_while_unknown_programs_had_them_is_no_certain_limit() -> None:
@@ -442,7 +446,7 @@ def test_a_vcpu_that_waited_for_any_cpu_while_unknown_programs_had_them_is_no_ce
         (replace(SENDER, busy_ratio=0.5), waiting), CpuUse(0, 1.0, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)
     )
     assert verdict.limit is Limit.CPU
-    assert "went to work that is not known" in in_words(verdict.doubt)
+    assert "unidentified work used" in in_words(verdict.doubt)
 
 
 def test_a_vcpu_that_waited_for_the_devices_own_threads_is_a_certain_limit() -> None:

@@ -40,7 +40,7 @@ def test_a_reason_with_another_count_is_named_in_doubt(count: int, frames: int) 
     """A rule of somebody else may have dropped as many."""
     (found,) = explain(400, {"NETFILTER_DROP": count, "FULL_RING": 60})
     assert (found.reason, found.frames) == ("NETFILTER_DROP", frames)
-    assert f"dropped {count} frames in all for NETFILTER_DROP, and 400 are missing" in in_words(found.doubt)
+    assert f"counted {count} drops for NETFILTER_DROP, but 400 frames are missing" in in_words(found.doubt)
 
 
 def test_one_reason_may_be_that_of_two_directions() -> None:

@@ -68,7 +68,7 @@ def test_a_shaper_at_its_rate_is_why_the_ring_before_it_is_full() -> None:
     """The thread that feeds it waits for its CPU, and more was asked for than can be sent: neither is the limit."""
     found = judge(OVERLOAD, 1e-3, seen())
     assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, AtPort(port="dut.eth1"), None)
-    assert "its rate is 48 Mbit/s" in in_words(found.seen)
+    assert "a configured rate of 48 Mbit/s" in in_words(found.seen)
     assert "dropped at dut.eth0 (ring full)" in in_words(found.seen)
 
 
@@ -94,7 +94,7 @@ def test_a_shaper_whose_queue_took_up_the_rest_is_the_limit_though_nothing_was_l
     )
     found = judge(held, 1e-3, seen(drops=()))
     assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
-    assert "4000 of 5600 frames came out only after the sender had ended" in in_words(found.seen)
+    assert "4000 of 5600 frames arrived only after the sender had stopped" in in_words(found.seen)
     assert judge(replace(held, steady=None), 1e-3, seen(drops=())).limit is Limit.GENERATOR
 
 
@@ -137,14 +137,14 @@ def test_of_a_shaper_and_a_rule_the_larger_is_named_and_the_other_told() -> None
         seen((Drop(AtPort(port="dut.eth1"), QDISC, 25_000), Drop(AtDevice(port="dut.eth0"), RULE, 7_400))),
     )
     assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
-    assert "beside, 7400 were dropped at device dut.eth0 (rule)" in in_words(found.seen)
+    assert "another 7400 frames were dropped at device dut.eth0 (rule)" in in_words(found.seen)
 
 
 def test_a_shaper_of_unknown_rate_is_named_with_doubt() -> None:
     """It held every third frame back; whether that is its rate, its counters do not tell."""
     found = judge(OVERLOAD, 1e-3, seen(shaper=replace(TBF, rates_bps=())))
     assert found.limit is Limit.SHAPER
-    assert "not of the lab" in in_words(found.doubt)
+    assert "not part of the lab" in in_words(found.doubt)
 
 
 BURST = LoadResult(
@@ -172,7 +172,7 @@ def test_a_cpu_is_named_with_doubt_where_a_shaper_behind_it_may_be_why() -> None
     drops = (Drop(AtPort(port="dut.eth0"), RING_FULL, 4_156),)
     found = judge(BURST, 1e-3, seen(drops, bucket))
     assert found.limit is not Limit.SHAPER
-    assert "the tbf at dut.eth1 held frames back 600 times" in in_words(found.doubt)
+    assert "the tbf shaper on dut.eth1 delayed frames 600 times" in in_words(found.doubt)
     assert not judge(BURST, 1e-3, seen(drops, replace(bucket, held_back=0))).doubt
 
 
@@ -180,7 +180,7 @@ def test_loss_that_no_counter_tells_of_leaves_a_doubt() -> None:
     """The shaper was at its rate, and nobody knows where the frames are."""
     found = judge(OVERLOAD, 1e-3, seen((), unexplained=32_400))
     assert found.limit is Limit.SHAPER
-    assert "no counter" in in_words(found.doubt)
+    assert "no drop counter" in in_words(found.doubt)
 
 
 @pytest.mark.parametrize("kind", ["tbf", "htb"])

@@ -181,7 +181,7 @@ def test_an_open_difference_is_said_in_readable_bytes() -> None:
     """With its sign: the lower layer may have less."""
     warning = LedgerOpen(above="device", below="target", direction="read", more_bytes=-255 * MIB)
     assert in_words(warning) == (
-        "target less device is -255 MiB (read), which neither a cache nor headers explain"
+        "the read byte counts of target and device differ by -255 MiB, which neither a cache nor headers explain"
     )
 
 
@@ -210,8 +210,8 @@ def test_others_that_moved_much_are_told_of() -> None:
     """Bytes or requests, whichever is more: one who flushes small writes moves little."""
     (warning,) = used_by_others("v", ZERO, reached(more_bytes=400 * MIB), OWN)
     assert EN.said.say(warning) == (
-        "others used the disk below volume v, which was busy 90 % of the time: 50 % of what it did was not of this "
-        "trial, 419430400 bytes or more"
+        "programs outside this trial used the disk below volume v: they caused 50 % of its I/O, at least 419430400 "
+        "bytes, and the disk was busy for 90 % of the time"
     )
     (warning,) = used_by_others("v", ZERO, reached(more_requests=4000), OWN)
     assert (warning.others_ratio, warning.others_bytes, warning.comparable) == (0.5, 0, False)

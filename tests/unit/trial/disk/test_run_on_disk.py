@@ -209,7 +209,9 @@ def test_a_trial_shows_its_walls_and_warns_of_those_that_the_kernel_has_not(
     warnings = less_confined(DiskMeasure(kind="disk", program="fio", on="pc2"), walls)
     assert [one.lacking for one in warnings] == ([] if lacking is None else [lacking])
     for one in warnings:
-        assert f"the kernel of pc2 lacks {', '.join(one.lacking)}: fio was confined by" in in_words(one)
+        assert f"the kernel of pc2 lacks {', '.join(one.lacking)}, so fio was confined only by" in in_words(
+            one
+        )
 
 
 @pytest.mark.parametrize("condition", [ProcessStopped(pid=7), SILENT])

@@ -117,7 +117,8 @@ def test_a_depth_that_did_less_than_a_larger_one_is_the_limit() -> None:
 def test_a_queue_that_held_a_phase_back_is_said_in_times() -> None:
     """A ratio above one reads as times, not as percent."""
     held = DepthHeld(phase="read", block_bytes=4096, depth=1, deeper=8, gain=7.0)
-    assert in_words(held) == "read, 4 KiB: 8 under way did 7.0 times what 1 did"
+    told = "read with a block size of 4 KiB was 7.0 times as fast at queue depth 8 as at queue depth 1"
+    assert in_words(held) == told
 
 
 TGTD = Worker("pc3", 7, "tgtd", 5 * SECOND_NS)

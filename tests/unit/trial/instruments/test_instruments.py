@@ -136,7 +136,9 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
         measure_beside(both, measured, as_measured, packages={"wrong": "the package far 1.0"})
     told = in_words(caught.value.failure)
     whose = "start of wrong from the package far 1.0"
-    seen = r": ZeroDivisionError at test_instruments.py:\d+: of nothing; mend or update that package, or uninstall it"
+    seen = (
+        r": ZeroDivisionError at test_instruments.py:\d+: of nothing; fix, update or uninstall that package"
+    )
     assert re.fullmatch(whose + seen, told)
     assert log == ["start a", "abandon a"]
     with pytest.raises(TrialFailed, match=r"figures-twice: .*a_ratio"):
@@ -176,7 +178,7 @@ def test_an_instrument_that_gives_something_else_is_named() -> None:
     with pytest.raises(Failed) as caught:
         measure_beside({"b": Wrong("b", [])}, measured, as_measured, packages={"b": "the package far 1.0"})
     assert in_words(caught.value.failure).endswith(
-        "it returned str, allowed is Seen; mend or update that package, or uninstall it"
+        "it returned str, allowed is Seen; fix, update or uninstall that package"
     )
     assert in_words(caught.value.failure).startswith("stop of b from the package far 1.0: TypeError")
 

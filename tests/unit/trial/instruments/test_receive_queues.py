@@ -43,7 +43,7 @@ def test_each_queues_share_is_told_and_idle_ones_are_warned_of() -> None:
     (warning,) = found.warnings
     assert warning.code == "queues-uneven"
     assert in_words(warning) == (
-        "1 of 4 receive queues of pc1.eth1 took their share of the frames, queue 2 took 99 %"
+        "1 of 4 receive queues of pc1.eth1 received their share of the frames; queue 2 received 99 %"
     )
 
 

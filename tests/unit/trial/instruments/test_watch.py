@@ -255,7 +255,7 @@ def test_windows_of_stolen_time_are_marked() -> None:
 def test_a_little_stolen_time_is_not_said_to_be_none() -> None:
     """Whole percent from one half on, else one digit."""
     said = [in_words(Stolen(at="far.eth0", stolen_ratio=ratio)) for ratio in (0.0, 0.0004, 0.3)]
-    shares = [text.partition("(")[2].partition(" of")[0] for text in said]
+    shares = [text.partition("was ")[2].partition(" of")[0] for text in said]
     assert shares == ["0 %", "0.04 %", "30 %"]
 
 

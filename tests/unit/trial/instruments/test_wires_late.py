@@ -41,8 +41,8 @@ def test_a_wire_that_was_held_up_is_said(link: WireLink, late: int, very_late: i
     (warning,) = seen(link, late, very_late).warnings
     assert warning.code == "wire-late"
     assert in_words(warning) == (
-        f"the wire path was held up: of 100000 frames near.eth0->far.eth0 {late} left over 100 µs after they "
-        f"were due, {very_late} of them over 1 ms; delay, rate and gaps show the host too"
+        f"emulated link path sent {late} of 100000 frames more than 100 µs late (near.eth0->far.eth0), and {very_late} "
+        "of them more than 1 ms late. Delay, rate and gaps include effects of the host"
     )
 
 
@@ -66,7 +66,7 @@ def test_what_a_pacer_lost_of_its_rate_is_a_figure_and_said_above_a_hundredth(
     (lost,) = [one.value for one in found.metrics if one.name == "pacer_lost_ratio"]
     assert lost == pytest.approx(slipped_ms / 1000)
     assert [one.code for one in found.warnings] == ["pacer-slipped"] * said
-    assert not said or "lost 1 % of its rate" in in_words(found.warnings[0])
+    assert not said or "sent 1 % less than its rate" in in_words(found.warnings[0])
 
 
 def test_what_a_wire_was_to_have_and_has_not_is_said() -> None:

@@ -121,7 +121,7 @@ def test_others_that_left_no_cpu_are_told_of_with_how_much_they_had() -> None:
     """Without readings over time too."""
     (warning,) = disturbed({"": BEFORE}, {"": FULL}, {})
     assert EN.said.say(warning) == (
-        "programs that are not of this trial had 1.0 CPUs of this computer: 0 % of the time of all CPUs was left over"
+        "programs outside this trial used 1.0 CPUs of this host: the idle time of all CPUs was only 0 %"
     )
     assert not warning.comparable
 
@@ -131,7 +131,7 @@ def test_others_by_which_a_program_waited_are_told_of_though_a_cpu_was_idle() ->
     readings = {"": (reading(0, row("fio", 7, 0)), reading(PERIOD, row("fio", 7, PERIOD // 4)))}
     some = replace(CALM, programs_ns=3 * SECOND, idle_ns=SECOND)
     (warning,) = disturbed({"": BEFORE}, {"": some}, readings)
-    assert "a program of the trial waited for a CPU 25 % of its time" in EN.said.say(warning)
+    assert "a program of the trial waited for a CPU for 25 % of its time" in EN.said.say(warning)
     assert disturbed({"": BEFORE}, {"": some}, {}) == ()
 
 

@@ -190,7 +190,7 @@ def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_ker
         ),
         Drop(AtPort(port="dut.eth0"), NotPassedOn(out="dut.eth1"), 10),
     ]
-    assert "dropped 20 frames in all for IP_INNOROUTES, and 30 are missing" in in_words(found.drops[0].doubt)
+    assert "counted 20 drops for IP_INNOROUTES, but 30 frames are missing" in in_words(found.drops[0].doubt)
     assert found.unexplained_frames == 0
 
 
@@ -247,7 +247,7 @@ def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_que
     found = sheet(SENT, received(500), after, before)
     (both,) = merged(found.drops)
     assert (both.place, both.reason, both.frames) == (AtPort(port="dut.eth1"), QDISC, 500)
-    assert "the queue at dut.eth1 show 300 fewer drops" in in_words(both.doubt)
+    assert "the queue counters at dut.eth1 show 300 fewer drops" in in_words(both.doubt)
 
 
 def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
@@ -264,7 +264,7 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
     assert replace(other, doubt=None) == Drop(
         PlainPlace(code="in-kernel"), KernelDropped(reason="QDISC_DROP"), 7, "QDISC_DROP"
     )
-    assert "dropped 9 frames in all for QDISC_DROP, and 7 are missing" in in_words(other.doubt)
+    assert "counted 9 drops for QDISC_DROP, but 7 frames are missing" in in_words(other.doubt)
     assert found.unexplained_frames == 0
 
 

@@ -76,7 +76,7 @@ def test_a_generator_that_waited_for_its_cpu_is_named_in_doubt() -> None:
     short = result(lost=0, unsent=1_000)
     waited = judged(short, threads=[sending])
     assert waited.limit is Limit.GENERATOR
-    assert "waited for its CPU 6 %" in in_words(waited.doubt)
+    assert "waited for a CPU for 6 %" in in_words(waited.doubt)
     assert judged(short, threads=[replace(sending, wait_ratio=0.01)]).doubt is None
     beyond = LoadReadings(threads=[sending], ceilings=Ceilings(generator_fps=9_000))
     assert judge(short, 1e-3, beyond).doubt is None, "no CPU lets it send more than its ceiling"
@@ -262,7 +262,7 @@ def test_a_reason_that_may_be_that_of_others_makes_no_certain_verdict() -> None:
 def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> None:
     """What it dropped before is not known, and may have been most; a trial without loss is sure."""
     evidence = LoadReadings(balances=AT_DUT, begun_again=("dut.eth1",))
-    assert "the queue at dut.eth1 began again" in in_words(judge(result(), 1e-4, evidence).doubt)
+    assert "the queue at dut.eth1 were reset" in in_words(judge(result(), 1e-4, evidence).doubt)
     assert not judged(result(lost=0), begun_again=("dut.eth1",)).doubt
 
 
@@ -274,7 +274,7 @@ def test_losses_from_several_causes_are_all_told() -> None:
     ]
     found = judged(result(), sheets)
     assert (found.limit, found.place, found.doubt) == (Limit.HOP, AtPort(port="dut.eth0"), None)
-    assert "beside, 40 were dropped at dut.eth1 (qdisc)" in in_words(found.seen)
+    assert "another 40 frames were dropped at dut.eth1 (qdisc)" in in_words(found.seen)
 
 
 def test_losses_at_many_places_are_named_with_doubt() -> None:
@@ -299,7 +299,7 @@ def test_a_flow_of_which_nothing_arrives_is_a_finding_of_its_own() -> None:
     seen = LoadReadings(balances=dropped(AtPort(port="dut.eth0"), 1_000), dead=dead, held_ns=10**9)
     found = judge(result(lost=1_000, perturbed=HELD_UP), 1e-4, seen)
     assert (found.limit, found.place) == (Limit.FLOWS, AtPort(port="dut.eth0"))
-    assert "all 1000 frames of 1 of 10 flows" in in_words(found.seen)
+    assert "1 of 10 flows (numbers 3, counted from 0) lost all 1000 frames" in in_words(found.seen)
 
 
 def test_flows_that_lose_all_like_every_other_are_no_finding() -> None:

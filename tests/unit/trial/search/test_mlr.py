@@ -155,7 +155,7 @@ def test_a_time_limit_keeps_the_bounds_so_far() -> None:
     assert found.upper_fps is not None
     assert found.lower_fps < CAPACITY_FPS < found.upper_fps
     assert found.method == "mlrsearch-coarse-bounds"
-    assert "would exceed 9 s" in in_words(found.seen)
+    assert "time limit of 9 s" in in_words(found.seen)
 
 
 def test_unsent_frames_are_told_from_lost_ones() -> None:

@@ -154,7 +154,7 @@ def test_a_receiver_that_refuses_is_told_as_not_reached() -> None:
         measured_by(Agent(FakeAgent(programs=lambda *_: refused)), stream())
     told = EN.said.say(caught.value.failure)
     assert told.startswith(
-        "the receiver was not reached: near has no connection to 198.18.0.2, TCP port 5201, of far"
+        "the receiver was not reached: near could not connect to 198.18.0.2, TCP port 5201, of far"
     )
     assert said in told
 
