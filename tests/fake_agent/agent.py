@@ -117,7 +117,7 @@ class FakeAgent:
     def send(self, line: str) -> None:
         """Take one request and answer it at once."""
         if self._dead:
-            raise AgentError("writing to the agent: it is gone")
+            raise AgentError("writing to the agent: the agent is gone")
         try:
             request = json.loads(line)
         except json.JSONDecodeError:

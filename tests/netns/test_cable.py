@@ -174,8 +174,8 @@ def test_a_host_whose_key_is_unknown_ends_the_run_before_it_begins(
     keys.write_text(known)
     refused = iolab("run", "lab.yaml")
     assert refused.returncode == 3
-    assert "reaching pc7 by ssh: Host key verification failed" in refused.stderr
-    assert "look at it and accept it once with `" in refused.stderr
+    assert "connecting to pc7 with ssh: Host key verification failed" in refused.stderr
+    assert "check the key and accept it once with `" in refused.stderr
     assert keys.read_text() == known
     assert not (tmp_path / "runs").exists()
     assert pair[0].agents() == []
@@ -219,7 +219,7 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     (reason, *_) = [t["reason"] for t in trials(folder) if t["status"] == "failed"]
     assert "pc7" in reason["said"]
     assert (
-        f"the connection to pc7 is cut, the agent there undoes everything within {UNHEARD_S} s"
+        f"the connection to pc7 was lost. The agent on pc7 undoes all changes within {UNHEARD_S} s"
         in reason["said"]
     )
     assert iolab("resume", folder, "--retry-failed").returncode == 0
@@ -243,7 +243,7 @@ def test_a_killed_agent_costs_the_trial_and_what_it_left_is_undone_by_the_next(
     assert sorted(trial["status"] for trial in found) == ["failed", "ok", "ok", "ok"]
     (reason,) = [trial["reason"] for trial in found if trial["status"] == "failed"]
     assert "pc7" in reason["said"]
-    assert "`iolab clean --host pc7` undoes what it left" in reason["said"]
+    assert "run `iolab clean --host pc7` to undo the remaining changes" in reason["said"]
     assert shown(pair[1]) == before
     assert iolab("resume", folder, "--retry-failed").returncode == 0
 

@@ -222,7 +222,7 @@ def test_an_ordinary_user_sends_and_receives_frames_too(measured_by_user: Measur
     ("measure", "words"),
     [
         ("kind: latency, rate: 200kpps, line_rate: 100Mbit", "at most 148810 frames/s"),
-        ("kind: latency, rate: 50%", "add line_rate"),
+        ("kind: latency, rate: 50%", "add the key line_rate"),
         ("kind: latency, rate: 2kpps, frame_size: 4000", "at most 1518 bytes"),
         ("kind: forwarding, loss_ratio: 0", "a `loss_ratio` above 0, because `search: fast`"),
         ("kind: latency, rate: 100", "did you mean 100pps?"),

@@ -257,7 +257,7 @@ def test_an_old_key_is_refused_with_the_new_one_when_its_time_is_over(table: Tab
         parse(LAB, "old.yaml")
     for line in (4, 6, 8, 9):
         assert f"old.yaml:{line}: reading a key" in str(raised.value)
-    assert "allowed: the key 'window'; it was renamed in iolab 0.0" in str(raised.value)
+    assert "allowed: the key 'window'; the key was renamed in iolab 0.0" in str(raised.value)
     assert parse(LAB, "old.yaml", stored=True).title == "Old names"
 
 

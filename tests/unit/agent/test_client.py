@@ -115,13 +115,13 @@ def test_an_answer_is_waited_for_until_a_cut_connection_is_noticed() -> None:
     agent = Agent(line)
     cut = threading.Timer(0.1, line.close, [0])
     cut.start()
-    with pytest.raises(AgentError, match=r"agent\.ping: it is gone"):
+    with pytest.raises(AgentError, match=r"agent\.ping: the agent is gone"):
         agent.call("agent.ping", {}, deadline_s=0.01)
 
 
 def test_an_answer_that_never_comes_is_given_up_after_its_deadline() -> None:
     """The error says how long it waited."""
-    with pytest.raises(AgentError, match=r"agent\.ping: none after 1 s"):
+    with pytest.raises(AgentError, match=r"agent\.ping: no answer after 1 s"):
         Agent(Line(FakeAgent().receive())).call("agent.ping", {}, deadline_s=0.6)
 
 

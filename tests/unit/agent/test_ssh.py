@@ -92,7 +92,9 @@ def test_what_is_sent_arrives_and_closing_is_the_end_of_input(home: Path, binary
 def test_an_agent_that_is_not_what_was_copied_is_refused(home: Path, binary: Path) -> None:
     """It says its digest in its greeting."""
     binary.write_text(AGENT.replace('sha256sum <"$0"', "echo 0123"))
-    with pytest.raises(AgentError, match=r"starting the agent on pc6: it is sha256:\w+, which is not what"):
+    with pytest.raises(
+        AgentError, match=r"starting the agent on pc6: the agent is build sha256:\w+, not the build"
+    ):
         SshTransport("pc6", binary)
 
 
@@ -100,7 +102,7 @@ def test_an_agent_that_cannot_begin_says_why(home: Path, binary: Path) -> None:
     """Its last words are in the message."""
     binary.write_text('#!/bin/sh\n[ "$1" = --version ] || echo "the state folder is a link" >&2\n')
     with pytest.raises(
-        AgentError, match=r"starting the agent on pc6: it ended \(the state folder is a link\)"
+        AgentError, match=r"starting the agent on pc6: the agent exited \(the state folder is a link\)"
     ):
         SshTransport("pc6", binary)
 
@@ -114,7 +116,10 @@ def test_the_connection_that_ends_is_told_from_the_agent_that_ends(
     assert transport.receive() is not None
     transport.send("kill")
     assert transport.receive() is None
-    assert str(transport.last_words()) == "it was killed; `iolab clean --host root@pc6` undoes what it left"
+    assert (
+        str(transport.last_words())
+        == "the agent was killed; run `iolab clean --host root@pc6` to undo the remaining changes"
+    )
     transport.close(5)
 
 
@@ -193,7 +198,9 @@ def test_a_cache_that_others_may_write_to_is_refused(home: Path, binary: Path, m
     """The folder itself; also where it is sticky, as others make files there."""
     (home / ".cache/iolab").mkdir(parents=True)
     (home / ".cache/iolab").chmod(mode)
-    with pytest.raises(AgentError, match=r"iolab may be written by others: what lies there .*chmod go-w"):
+    with pytest.raises(
+        AgentError, match=r"iolab may be written by others: other users can change the folder.*chmod go-w"
+    ):
         SshTransport("pc6", binary)
     (home / ".cache/iolab").chmod(0o755)
     SshTransport("pc6", binary).close(5)
@@ -236,7 +243,7 @@ def test_an_ssh_that_ends_at_once_is_told_with_its_words(
     """What it said, what that means, and the command to try."""
     use_shell(["sh"], tmp_path, monkeypatch, "echo 'Host key verification failed.' >&2; exit 255\n")
     with pytest.raises(
-        AgentError, match=r"reaching pc6 by ssh: Host key .*accept it once with `sh .*/ssh pc6`"
+        AgentError, match=r"connecting to pc6 with ssh: Host key .*accept it once with `sh .*/ssh pc6`"
     ):
         SshConnection("pc6")
 
@@ -284,7 +291,7 @@ def test_what_ssh_says_is_explained() -> None:
     words = "banner\nssh: Could not resolve hostname pc6: Name or service not known\n"
     told = str(explained(words, ("ssh",), "pc6"))
     assert told.startswith("ssh: Could not resolve hostname pc6")
-    assert "no alias" in told
+    assert "nor an alias" in told
     assert "banner" not in told
     assert explained("something else", ("ssh",), "pc6") == "something else"
 

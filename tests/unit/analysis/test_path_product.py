@@ -61,7 +61,7 @@ def test_a_cable_whose_path_is_declared_holds_what_was_declared() -> None:
 
 def test_a_declared_path_of_a_link_that_is_made_is_an_error() -> None:
     """What iolab makes has the rate and the delay of its wire."""
-    with pytest.raises(InputError, match="path on a link that is made"):
+    with pytest.raises(InputError, match="`path` on a link that iolab creates"):
         parse(
             CABLE.replace("cable: true, ", "").replace("host, ssh: far", "netns").replace("host}", "netns}"),
             "f",

@@ -46,7 +46,7 @@ def test_parts_that_do_not_fit_together_are_told_with_their_line(capsys: pytest.
     """What no host could build is wrong input when it is checked, not only when it is planned."""
     text = GOOD.replace("near: {kind: netns}", "near: {kind: host, ssh: pc6}")
     assert run(["check", written(text)]) == ExitCode.INPUT_WRONG
-    told = "lab.yaml:5: joining ports of lab.links.lan.ends: saw near.eth0 on near, far.eth0 on this computer"
+    told = "lab.yaml:5: connecting ports of lab.links.lan.ends: saw near.eth0 on near, far.eth0 on this host"
     assert told in capsys.readouterr().err
 
 

@@ -202,7 +202,7 @@ def test_whatever_the_grammar_makes_is_checked_or_refused_in_words(
         (
             "seed: 1",
             "summarise: {over: []}",
-            "f.yaml:8: reading summarise.over: saw []; allowed: a factor of two",
+            "f.yaml:8: reading summarise.over: saw []; allowed: a factor with at least two",
         ),
         (
             "pin: [1]",
@@ -212,7 +212,7 @@ def test_whatever_the_grammar_makes_is_checked_or_refused_in_words(
         (
             "tcp: {",
             "tcp: [1], other: {",
-            "f.yaml:7: resolving measure.tcp: saw item window; allowed: an item",
+            "f.yaml:7: resolving measure.tcp: saw the list item window; allowed: an existing item",
         ),
     ],
 )

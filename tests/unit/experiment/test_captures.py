@@ -70,10 +70,10 @@ def test_times_may_be_in_powers_of_two() -> None:
         (b"\x7fELF", "neither pcap nor pcapng"),
         (pcap(link=113), "link type 113"),
         (pcapng(link=276), "link type 276"),
-        (pcap(kept=40), "frame 1 was cut: 40 of its 60 bytes"),
+        (pcap(kept=40), "frame 1 was truncated to 40 of 60 bytes"),
         (pcap()[:-1], "within frame 2"),
         (pcap()[:105], "header of frame 2"),
-        (pcapng()[:-1], "cut short or damaged"),
+        (pcapng()[:-1], "truncated or damaged"),
         (pcap()[:10], "within its header"),
     ],
 )

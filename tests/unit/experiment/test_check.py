@@ -54,7 +54,7 @@ def test_a_host_may_send_to_itself() -> None:
     """Over its loopback interface; no link is needed, and no other kind of measure may."""
     text = "lab: {machines: {a: {kind: host}}}\nmeasure: {it: {kind: %s, from: a, to: a}}\n"
     assert parse(text % "stream", "f.yaml").title == "f"
-    assert any("'a', which no link reaches" in told for told in problems(text % "latency"))
+    assert any("'a', which has no port on a link" in told for told in problems(text % "latency"))
 
 
 WRONG = [
@@ -63,7 +63,7 @@ WRONG = [
         MTU,
         "links.lan.mut: [1]",
         12,
-        "saw mut; allowed: a key at this place: ends, mtu",
+        "saw mut; allowed: a key that exists at this place: ends, mtu",
         "did you mean 'mtu'?",
     ),
     (MTU, "link.lan.mtu: [1]", 12, "saw link", "did you mean 'links'?"),
@@ -72,11 +72,11 @@ WRONG = [
     (MTU, "links.lan.offload.tos: [on]", 12, "saw tos", "did you mean 'tso'?"),
     (MTU, '"*.form": [a]', 12, "saw form", "did you mean 'from'?"),
     (MTU, "machines.*.nic: [e1000]", 12, "saw nic", "kind, on, ports, forward"),
-    (MTU, "machines: [1]", 12, "'machines' is no path", ""),
+    (MTU, "machines: [1]", 12, "'machines' is not a path", ""),
     (MTU, "machines.: [1]", 12, "machines.NAME", ""),
     (MTU, "tcp: [1]", 12, "write tcp.KEY", ""),
-    (MTU, "tcp.: [1]", 12, "saw ; allowed: a key at this place", ""),
-    (MTU, "foo: [1]", 12, "'foo' is no path", ""),
+    (MTU, "tcp.: [1]", 12, "saw ; allowed: a key that exists at this place", ""),
+    (MTU, "foo: [1]", 12, "'foo' is not a path", ""),
     ("vlan: {links.lan.vlan", "vlan: {links.lan.vlam", 15, "saw vlam", "did you mean 'vlan'?"),
     # levels
     (MTU, "links.lan.mtu: [1500, 90000]", 12, "saw 90000; allowed: a whole number from 68 to 65535", ""),
@@ -92,17 +92,17 @@ WRONG = [
     ),
     (MTU, "links.lan.mtu: {a: {factors: {}}}", 12, "no value", ""),
     (MTU, "links.lan.ends.7: [c.eth0]", 12, "saw item 7", ""),
-    (MTU, "links.lan.shape.rate: [1Gbit]", 12, "saw no at", ""),
-    (MTU, "foo: {a: {}, b: {}}", 12, "levels that change nothing", ""),
-    (MTU, "foo: {a: 1}", 12, "saw 1; allowed: a mapping of path to value", ""),
+    (MTU, "links.lan.shape.rate: [1Gbit]", 12, "saw no key at", ""),
+    (MTU, "foo: {a: {}, b: {}}", 12, "levels that set no path", ""),
+    (MTU, "foo: {a: 1}", 12, "saw 1; allowed: a mapping from path to value", ""),
     (
         MTU,
         "links.lan.mtu: {a: {value: 1500, factors: {net: {x: {tcp.window: 1K}}}}}",
         13,
-        "two places of one cell",
+        "twice in one cell",
         "",
     ),
-    ("plain: {}", "plain: {links.lan.mtu: 1500}", 13, "a path that no other factor sets", ""),
+    ("plain: {}", "plain: {links.lan.mtu: 1500}", 13, "a path that the factor 'net' does not set", ""),
     (
         MTU,
         "links.lan.mtu: {a: {value: 1500, factors: {links.lan.mtu: [9000]}}}",
@@ -115,24 +115,24 @@ WRONG = [
         "tcp: {kind: stream, ",
         "tcp: {kind: stream, window: 513M, ",
         9,
-        "saw 513M; allowed: a size up to 512M",
+        "saw 513M; allowed: a size of at most 512M",
         "",
     ),
     # machines
     (C, "{kind: netn}", 5, "saw netn; allowed: host, netns, vm", "did you mean 'netns'?"),
-    (C, "{knid: netns}", 5, "no kind", "is 'knid' meant to be 'kind'?"),
+    (C, "{knid: netns}", 5, "no kind", "did you mean 'kind' instead of 'knid'?"),
     (C, "{kind: netns, on: d}", 5, "saw d; allowed: a machine: a, b, c", ""),
-    (C, "{kind: netns, on: c}", 5, "c on c; allowed: machines that form a tree", ""),
+    (C, "{kind: netns, on: c}", 5, "c on c; allowed: machines without a cycle in `on`", ""),
     (C, "{kind: host, on: a}", 5, "saw a; allowed: none", ""),
     (C, "{kind: vm, nic: virtio_net}", 5, "saw virtio_net", "did you mean 'virtio-net'?"),
-    (C, "{kind: vm, memory: 1GB}", 5, "saw 1GB", "write 1G (binary)"),
+    (C, "{kind: vm, memory: 1GB}", 5, "saw 1GB", "write 1G for the binary unit"),
     (C, "{kind: vm, cpus: '2'}", 5, "saw 2; allowed: a whole number from 1 to 1024", ""),
     (C, "{kind: vm, pin: [a]}", 5, "pin.0: saw a", ""),
     (
         C,
         "{kind: netns, disks: [{volume: v}]}",
         5,
-        "disks.0.volume: saw v; allowed: a volume: none is written",
+        "disks.0.volume: saw v; allowed: a volume: none defined",
         "",
     ),
     ("    c:", "    abcdefghijklmnop:", 5, "at most 15", ""),
@@ -152,7 +152,7 @@ WRONG = [
         "a, to: b, duration: 1s}\n  udp",
         "a, to: b, duration: 25h}\n  udp",
         9,
-        "saw 25h; allowed: whole seconds",
+        "saw 25h; allowed: a duration in whole seconds",
         "",
     ),
     ("mtu: 1500", "vlan: 4095", 7, "saw 4095; allowed: a whole number from 1 to 4094 or none", ""),
@@ -176,21 +176,21 @@ WRONG = [
         "mtu: 1500",
         "shape: {at: a.eth0, qdisc: fq, rate: 1Gbit, burst: 32K}",
         7,
-        "saw burst with fq",
-        "allowed: burst with htb or tbf",
+        "saw burst with qdisc: fq",
+        "allowed: burst with qdisc: htb or tbf",
     ),
     (
         "mtu: 1500",
         "shape: {at: a.eth0, qdisc: htb, rate: 1Gbit, latency: 20ms}",
         7,
-        "saw latency with htb",
-        "allowed: latency with tbf",
+        "saw latency with qdisc: htb",
+        "allowed: latency with qdisc: tbf",
     ),
     (
         "mtu: 1500",
         "shape: {at: a.eth0, qdisc: tbf, rate: 1Gbit, latency: 20ms, limit: 1M}",
         7,
-        "saw limit and latency",
+        "saw both limit and latency",
         "one of the two",
     ),
     (
@@ -221,7 +221,7 @@ WRONG = [
     ("\nmeasure", "\n  volumes: {v: {on: a, size: 0}}\nmeasure", 8, "saw 0", ""),
     # measures
     (TCP, "{kind: steram}", 9, "saw steram", "did you mean 'stream'?"),
-    (TCP, "stream", 9, "a mapping, e.g. {kind: stream}", ""),
+    (TCP, "stream", 9, "a mapping, such as {kind: stream}", ""),
     (TCP, "{kind: stream, src: a, to: b}", 9, "the key 'src'", ""),
     (TCP, "{kind: stream, to: b}", 9, "no from", "add from"),
     (TCP, "{kind: stream, from: a}", 9, "no to", "add to"),
@@ -231,10 +231,10 @@ WRONG = [
         TCP,
         "{kind: stream, from: a, to: b.eth9}",
         9,
-        "saw b.eth9; allowed: a port that a link has: b.eth0",
+        "saw b.eth9; allowed: a port that is an end of a link: b.eth0",
         "",
     ),
-    (TCP, "{kind: stream, from: a, to: a}", 9, "'a' to itself", ""),
+    (TCP, "{kind: stream, from: a, to: a}", 9, "'a' as both ends of the measure", ""),
     (TCP, "{kind: stream, from: a, flows: [{from: a, to: b}]}", 9, "both flows and from", ""),
     (TCP, "{kind: stream, flows: [{from: a, to: d}]}", 9, "flows.0.to: saw d", ""),
     (TCP, "{kind: stream, from: a, to: b, watch: [lam]}", 9, "watch.0: saw lam", "did you mean 'lan'?"),
@@ -279,14 +279,14 @@ WRONG = [
         TCP,
         "{kind: stream, from: a, to: b, sample: 1ms}",
         9,
-        "saw 1ms; allowed: whole milliseconds from 10ms",
+        "saw 1ms; allowed: a duration from 10ms",
         "",
     ),
     (
         TCP,
         "{kind: stream, from: a, to: b, instruments: [watch]}",
         9,
-        "instruments.0.at: saw no at; allowed: text",
+        "instruments.0.at: saw no key at; allowed: text",
         "",
     ),
     (
@@ -327,7 +327,7 @@ WRONG = [
     (TCP, "{kind: stream, from: a, to: b, duration: 0s}", 9, "duration: saw 0s", ""),
     (TCP, "{kind: forwarding, from: a.eth0, to: b.eth0, loss_ratio: 5}", 9, "saw 5", "did you mean 5%?"),
     (TCP, "{kind: disk, program: fio, on: d}", 9, "saw d; allowed: a machine", ""),
-    ("  tcp: {", "  lan: {", 9, "a name that none of the links has", ""),
+    ("  tcp: {", "  lan: {", 9, "a name that is not used under 'links'", ""),
     ("  tcp: {", "  links: {", 9, "a name other than", ""),
     # the rest
     (
@@ -345,23 +345,23 @@ WRONG = [
         "did you mean 'net'?",
     ),
     ("baseline: {net: plain}", "baseline: {net: [plain]}", 16, "one label", ""),
-    ("baseline: {net: plain}", "baseline: plain", 16, "a mapping of factor", ""),
+    ("baseline: {net: plain}", "baseline: plain", 16, "a mapping from factor", ""),
     (
         "baseline: {net: plain}",
         "baseline: {net: plain}\nexcept: {net: plain}",
         16,
-        "levels that some cell has",
+        "a combination of levels that exists in a cell",
         "",
     ),
     ("baseline: {net: plain}", "only: [{net: vlam}]", 16, "saw vlam", "did you mean 'vlan'?"),
-    ("baseline: {net: plain}", "only: [3]", 16, "a mapping of factor to label", ""),
-    ("baseline: {net: plain}", "only: {net: vlan}\nexcept: {net: vlan}", 16, "no cell is left", ""),
+    ("baseline: {net: plain}", "only: [3]", 16, "a mapping from factor to a label", ""),
+    ("baseline: {net: plain}", "only: {net: vlan}\nexcept: {net: vlan}", 16, "no remaining cell", ""),
     ("blocks: 3", "blocks: 0", 17, "saw 0; allowed: a whole number from 1", ""),
     ("blocks: 3", "blocks: true", 17, "saw true", ""),
     ("blocks: 3", "seed: x", 17, "saw x", ""),
     ("blocks: 3", "title: [x]", 17, "one line", ""),
     ("blocks: 3", "block: 3", 17, "the key 'block'", "did you mean 'blocks'?"),
-    ("blocks: 3", "machines: {}", 17, "the key 'machines'", "belongs under 'lab'"),
+    ("blocks: 3", "machines: {}", 17, "the key 'machines'", "under 'lab'"),
     ("  machines:", "  machine:", 2, "the key 'machine'", "did you mean 'machines'?"),
     ("lab:", "lap:", 1, "the key 'lap'", "did you mean 'lab'?"),
     ("measure:\n", "measures:\n", 8, "the key 'measures'", "did you mean 'measure'?"),
@@ -435,7 +435,7 @@ def test_places_set_beyond_reason_are_refused_by_number() -> None:
 def test_what_is_excluded_need_not_make_sense() -> None:
     """A combination that `except` leaves out is not held against the file."""
     text = changed(MTU, '"*.from": [a, b]')
-    assert any("'b' to itself" in told for told in problems(text))
+    assert any("'b' as both ends of the measure" in told for told in problems(text))
     assert parse(text + 'except: {"*.from": b}\n', "f").excluded
 
 
@@ -451,7 +451,7 @@ def test_what_is_excluded_need_not_make_sense() -> None:
         ("{kind: netns, forward: xdp, device: {delay: 1ms, overtake: true}}", "no jitter"),
         ("{kind: netns, forward: xdp, device: {loss: 101%}}", "a ratio from 0 to 1"),
         ("{kind: netns, forward: bridge, device: {delay: 1ms}}", "a device with forward: bridge"),
-        ("{kind: netns, forward: xdp, device: {stall: {length: 2s, every: 1s}}}", "a length below every"),
+        ("{kind: netns, forward: xdp, device: {stall: {length: 2s, every: 1s}}}", "a `length` below `every`"),
     ],
 )
 def test_what_makes_no_sense_of_a_device_is_told(machine: str, words: str) -> None:

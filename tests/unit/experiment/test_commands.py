@@ -34,7 +34,7 @@ MISTAKES = {
     "  it: {kind: command, on: near, run: [ls], servers: {w: {on: gone, run: [ls]}}}": "saw gone",
     "  it: {kind: command, on: near, run: [ls], servers: {w: {on: far, run: [ls], ready: {listens: 0}}}}": "0",
     "  it: {kind: command, on: near, run: [ls], servers: {w: {on: far, run: [ls], ready: {listens: 1, prints: a}}}}":
-        "one of listens, prints, succeeds",
+        "only one of listens, prints and succeeds",
 }  # fmt: skip
 
 

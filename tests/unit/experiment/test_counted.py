@@ -115,12 +115,12 @@ def test_a_wrong_word_in_a_counted_machine_is_said_once_with_its_line() -> None:
         (
             "server: {kind: netns}",
             "node2: {kind: netns}",
-            "saw node2; allowed: a name that no counted node has",
+            "saw node2; allowed: a name other than node1, node2",
         ),
         ("node[*].eth0", "nodes[*].eth0", "saw nodes[*].eth0; allowed: node[*] in a list"),
         ("to: server}]", "to: server}], on: 'node[*]'", "saw node[*]; allowed: node[*] in a list"),
         ("[1, 3, 5]", "[1, x]", "saw x; allowed: a whole number from 1 to 1000"),
-        ("machines.node.count: [1", "machines.server.count: [1", "write count: 1 in lab.machines.server"),
+        ("machines.node.count: [1", "machines.server.count: [1", "add count: 1 to lab.machines.server"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(old: str, new: str, said: str) -> None:
@@ -131,6 +131,6 @@ def test_what_cannot_be_counted_is_refused(old: str, new: str, said: str) -> Non
 
 def test_a_count_is_not_for_a_machine_that_a_level_makes() -> None:
     """It would count nothing."""
-    assert "saw count in a level" in problems(
+    assert "saw the key `count` in a level" in problems(
         BASE + "factors: {x: {y: {machines.z: {kind: netns, count: 2}}, n: {}}}\n"
     )

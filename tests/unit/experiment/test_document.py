@@ -50,15 +50,15 @@ def refusal(data: bytes | str, folder: Path) -> str:
         ("~: b", 1, "an empty key"),
         ("a: .nan", 1, "a finite number"),
         ("a: -.inf", 1, "a finite number"),
-        ("a: 1e999", 1, "fits a double"),
+        ("a: 1e999", 1, "a double-precision float"),
         ("a: " + "9" * 10_000, 1, "a number of 10000 digits"),
         ("a: &x {b: 1}\nc:\n  <<: *x", 3, "no merge keys"),
         ("f:\n  *.from: 3", 2, 'quote a text or path that begins with *: "*.from"'),
-        ("a: &a [*a]", 1, "complete above"),
-        ("a: 1\nb: 2\na: 3", 3, "it is first at line 1"),
+        ("a: &a [*a]", 1, "defined above"),
+        ("a: 1\nb: 2\na: 3", 3, "already on line 1"),
         ("a: [1, 2", 1, "YAML"),
         ("a: 'x", 1, "YAML"),
-        ("a: b: c", 1, "quote text that holds ': '"),
+        ("a: b: c", 1, "quote text that contains ': '"),
         ("[" * 100_00, 1, "levels of nesting"),
         ("- " * 10_000, 1, "levels of nesting"),
         ("a: " + "{b: " * 1000 + "}" * 1000, 1, "levels of nesting"),
@@ -88,7 +88,7 @@ def test_a_quote_that_is_not_closed_is_told_where_it_was_opened(text: str, line:
     """Not at the end of the file, nor where the next quoted text would have begun."""
     told = refusal(text, tmp_path)
     assert told.startswith(f"/x.yaml:{line}: ")
-    assert "a quote that is opened in this line is not closed in it" in told
+    assert "close the quote that is opened in this line" in told
 
 
 def test_what_is_no_text_file_is_refused(tmp_path: Path) -> None:

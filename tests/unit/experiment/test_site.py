@@ -160,7 +160,7 @@ measure: {rate: {kind: latency, from: a.p0, to: b.p0, rate: 1kpps}, tcp: {kind: 
 """
     there = on_site(lab, "hosts: {a: pc1, b: pc2}\ncables: {wire: [a.eth1, b.eth1]}\n", tmp_path)
     (reason,) = map(in_words, left_out(there))
-    assert "clocks of two are never compared" in reason
+    assert "timestamps of two clocks cannot be compared" in reason
     assert {each.measure for each in make_plan(there, ANY_HOST).unsupported} >= {"rate"}
 
 
@@ -169,18 +169,18 @@ measure: {rate: {kind: latency, from: a.p0, to: b.p0, rate: 1kpps}, tcp: {kind: 
     [
         (SITE.replace("dut: pc1", "dat: pc1"), "site.yaml:3: placing dat: saw dat; allowed: a machine: tester, dut"),
         (SITE.replace("east:", "eats:"), "site.yaml:6: placing eats: saw eats; allowed: a link: west, east; did"),
-        (SITE.replace("pc1: pc1}", "pc1: pc1, pc9: pc9}"), "saw pc9, which nothing is on"),
+        (SITE.replace("pc1: pc1}", "pc1: pc1, pc9: pc9}"), "saw pc9, on which no machine runs"),
         (SITE.replace("on: {dut: pc1}", "on: {dut: pc2}"), "on.dut: saw pc2; allowed: one of `hosts`: tester, pc1"),
-        (SITE.replace("{dut: pc1}", "{tester: pc1, dut: pc1}"), "tester, which is a host of this site itself"),
-        (SITE.replace("on: {dut: pc1}\n", ""), "placing pc1: saw pc1, which nothing is on"),
-        (SITE.replace("pc1.enp4s0f1", "pc1.enp4s0f0"), "an interface of its own: west ends there"),
+        (SITE.replace("{dut: pc1}", "{tester: pc1, dut: pc1}"), "tester, which is itself a host of this site"),
+        (SITE.replace("on: {dut: pc1}\n", ""), "placing pc1: saw pc1, on which no machine runs"),
+        (SITE.replace("pc1.enp4s0f1", "pc1.enp4s0f0"), "the cable west already uses this one"),
         (SITE.replace("pc1.enp4s0f1", "pc1"), "HOST.INTERFACE"),
         (SITE.replace("root@tester", "-oProxy"), "reading site.hosts.tester: saw -oProxy"),
         (SITE + "cable: {}\n", "saw the key 'cable'; allowed: the keys hosts, on, cables; did you mean 'cables'?"),
         ("", "saw an empty file; allowed: a mapping with the keys hosts, on, cables"),
         ("hosts: {}\n", "no hosts"),
-        ("hosts: [a]\n", "a mapping of names"),
-        (SITE.replace("west: [tester.enp1s0f0, pc1.enp4s0f0]", "west: tester.enp1s0f0"), "a list of two or more"),
+        ("hosts: [a]\n", "a mapping {NAME: ...}"),
+        (SITE.replace("west: [tester.enp1s0f0, pc1.enp4s0f0]", "west: tester.enp1s0f0"), "list of at least two items"),
     ],
 )  # fmt: skip
 def test_a_site_that_does_not_fit_is_refused_by_its_line(site: str, said: str, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_device_that_only_a_namespace_can_be_is_refused_as_a_host(tmp_path: Pa
 def test_two_sites_are_one_too_many(tmp_path: Path) -> None:
     """A file with a site of its own runs there."""
     there = on_site(LAB, SITE, tmp_path)
-    assert "take the key `site` out of the file" in refused(there.text, SITE, tmp_path)
+    assert "remove the key `site` from the experiment file" in refused(there.text, SITE, tmp_path)
 
 
 def test_a_file_that_takes_no_further_key_is_refused_before_anything_runs(tmp_path: Path) -> None:

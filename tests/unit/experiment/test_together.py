@@ -26,13 +26,13 @@ MISTAKES = {
     "  both: {kind: together, of: {up: 0s, down: 1}}": "did you mean 1s",
     "  both: {kind: together, of: {up: 0s, down: --1s}}": "-5s",
     "  both: {kind: together, of: [up, dwon]}": "did you mean 'down'",
-    "  both: {kind: together, of: [up, frames]}": "at once with others by both",
+    "  both: {kind: together, of: [up, frames]}": "in both, which runs several measures in parallel",
     "  both: {kind: together, of: [up, down], watch: [lan]}": "watch in one of up, down",
     "  both: {kind: together, of: [up, down], sample: 1s}": "sample in one of up, down",
-    "  both: {kind: together, of: [up, down]}\n  more: {kind: together, of: [up, probe]}": "which more takes already",
-    "  both: {kind: together, of: [up, down]}\n  more: {kind: together, of: [both, probe]}": "takes measures itself",
+    "  both: {kind: together, of: [up, down]}\n  more: {kind: together, of: [up, probe]}": "which more already runs",
+    "  both: {kind: together, of: [up, down]}\n  more: {kind: together, of: [both, probe]}": "runs other measures",
     "  both: {kind: together, of: [up, other]}\n  other: {kind: stream, from: far, to: near, watch: [lan]}":
-        "at once with up's",
+        "which the measure up observes at the same time",
     "  both: {kind: together, of: [up, down]}\nfactors: {both.of: {a: [up, down], b: [up, probe]}}":
         "the same measures in all cells",
 }  # fmt: skip

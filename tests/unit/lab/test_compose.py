@@ -140,7 +140,7 @@ def test_a_settings_name_cannot_lead_out_of_the_settings() -> None:
     """Dots separate, a slash stands for a dot in an interface's name, and there is no way up."""
     assert setting_path("net.ipv4.conf.eth0/100.rp_filter") == "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"
     for name in ("", "net..ipv4", "net.//.x", "/.x"):
-        with pytest.raises(InputError, match="a name as sysctl shows it"):
+        with pytest.raises(InputError, match="a name as printed by sysctl"):
             setting_path(name)
 
 

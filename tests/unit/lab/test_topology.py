@@ -128,9 +128,9 @@ def test_a_machine_with_several_ports_is_met_at_the_right_one(make_lab: MakeLab)
     assert topology.endpoint("a", "c").port == "p1"
     assert topology.endpoint("a.p2", "c").port == "p2"
     assert topology.endpoint("c", "a.p2").port == "p1"
-    with pytest.raises(InputError, match=r"no link leads from b to c"):
+    with pytest.raises(InputError, match=r"no path of links from b to c"):
         topology.endpoint("b", "c")
-    with pytest.raises(InputError, match=r"no link leads from a\.p1 to b"):
+    with pytest.raises(InputError, match=r"no path of links from a\.p1 to b"):
         topology.endpoint("a.p1", "b")
     with pytest.raises(InputError, match=r"allowed: a\.p0, a\.p1, a\.p2"):
         topology.endpoint("a.p7", "b")
@@ -163,12 +163,12 @@ def test_written_addresses_are_kept_and_others_fit_beside_them(make_lab: MakeLab
 @pytest.mark.parametrize(
     ("addresses", "message"),
     [
-        ({"a.p0": "198.18.0.1/24", "b.p0": "198.18.0.1/24"}, "every address once"),
-        ({"a.p0": "fd00::1/64"}, "an IPv4 address"),
+        ({"a.p0": "198.18.0.1/24", "b.p0": "198.18.0.1/24"}, "each address only once"),
+        ({"a.p0": "fd00::1/64"}, "an IPv4 host address"),
         ({"a.p0": "128.0.0.1/1"}, "a prefix length from 8"),
-        ({"a.p0": "127.0.0.5/8"}, "no loopback"),
-        ({"a.p0": "224.0.0.5/24"}, "no multicast"),
-        ({"a.p0": "0.0.0.5/24"}, "of a host"),
+        ({"a.p0": "127.0.0.5/8"}, "not loopback"),
+        ({"a.p0": "224.0.0.5/24"}, "not multicast"),
+        ({"a.p0": "0.0.0.5/24"}, "host address"),
     ],
 )
 def test_addresses_that_cannot_be_used_are_refused(

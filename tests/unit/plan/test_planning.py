@@ -161,7 +161,7 @@ def test_a_selection_may_leave_the_baseline_out_but_not_every_cell(
     """Who asks for one cell gets it, without percentages; nothing at all is a mistake."""
     plan = make_plan(experiment, facts, only=({"links.lan.mtu": ("9000",)},))
     assert {plan.cell(step)["links.lan.mtu"] for step in plan.steps} == {"9000"}
-    with pytest.raises(InputError, match="no cell is left"):
+    with pytest.raises(InputError, match="no remaining cell"):
         make_plan(experiment, facts, only=({"links.lan.mtu": ("9000",), "tcp.window": ("none",)},))
 
 

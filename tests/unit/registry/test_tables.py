@@ -71,7 +71,9 @@ lab:
   links: {l: {ends: [a.p, b.p], shape: {at: a.p, qdisc: fq}}}
 measure: {tcp: {kind: stream, from: a, to: b}}
 """
-    with pytest.raises(InputError, match="saw rate with fq; allowed: rate with htb or tbf or etf or pacer"):
+    with pytest.raises(
+        InputError, match="saw rate with qdisc: fq; allowed: rate with qdisc: htb or tbf or etf or pacer"
+    ):
         parse(lab.replace("qdisc: fq", "qdisc: fq, rate: 1Mbit"), "x.yaml")
     read = parse(lab, "x.yaml")
     setup = Resolver(read).setup(next(cells(read)))

@@ -232,7 +232,7 @@ def test_a_guest_with_guests_has_an_image_that_starts_them(made: Callable[..., M
 def test_ends_on_kernels_that_do_not_meet_are_refused(made: Callable[..., Made]) -> None:
     """A guest of one host and a namespace here have no kernel in common."""
     machines = {"h": vm(), "n": {"kind": "netns", "on": "h"}, "t": "none"}
-    with pytest.raises(InputError, match=r"n\.eth0 on h, t\.eth0 on this computer; allowed: machines on"):
+    with pytest.raises(InputError, match=r"n\.eth0 on h, t\.eth0 on this host; allowed: machines on"):
         made(machines, {"x": ["n.eth0", "t.eth0"]})
 
 

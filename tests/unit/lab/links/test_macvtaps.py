@@ -93,5 +93,5 @@ def test_a_host_does_not_reach_its_own_guest_by_a_macvtap(
     reached = Stream.model_validate({"kind": "stream", "from": "far", "to": "g0"})
     assert needs(Setup(lab, {"tcp": reached}))
     own = Stream.model_validate({"kind": "stream", "from": source, "to": target})
-    with pytest.raises(InputError, match=r"g0 has a macvtap on pc\.eth1"):
+    with pytest.raises(InputError, match=r"g0 has a macvtap interface on pc\.eth1"):
         needs(Setup(lab, {"tcp": own}))

@@ -131,5 +131,5 @@ def test_a_port_is_shared_or_bridged(make_lab: MakeLab, change: dict[str, object
 def test_a_parent_and_its_macvlans_do_not_meet(make_lab: MakeLab) -> None:
     """Planning says so, where frames would be lost."""
     stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "pc"})
-    with pytest.raises(InputError, match=r"a has a macvlan on pc\.eth0"):
+    with pytest.raises(InputError, match=r"a has a macvlan interface on pc\.eth0"):
         needs(Setup(on_port(make_lab), {"tcp": stream}))

@@ -42,8 +42,12 @@ def test_frames_of_mtu_header_and_checksum_fit(east: dict[str, object], keys: di
 @pytest.mark.parametrize(
     ("east", "keys", "words"),
     [
-        ({}, {"frame_size": 1519}, ("link west", "link east", "at most 1518", "an mtu of 1501")),
-        ({"mtu": 576}, {"frame_size": "imix"}, ("1518 bytes, on link east", "at most 594", "an mtu of 1500")),
+        ({}, {"frame_size": 1519}, ("link west", "link east", "at most 1518", "an mtu of at least 1501")),
+        (
+            {"mtu": 576},
+            {"frame_size": "imix"},
+            ("1518 bytes on link east", "at most 594", "an mtu of at least 1500"),
+        ),
         ({}, {"frame_size": 1523, "vlan": 100}, ("at most 1522",)),
     ],
 )
@@ -82,8 +86,11 @@ def test_frames_have_a_stamp_where_there_is_room(keys: dict[str, object], bytes_
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"tunnel": "vxlan", "frame_size": 95}, "frame_size: 96 or more"),
-        ({"protocol": "tcp", "frame_size": 64}, "frame_size: 76 or more: the time of sending"),
+        ({"tunnel": "vxlan", "frame_size": 95}, "a frame_size of at least 96"),
+        (
+            {"protocol": "tcp", "frame_size": 64},
+            "a frame_size of at least 76, with room for the 18-byte stamp",
+        ),
     ],
 )
 def test_headers_without_room_are_refused(keys: dict[str, object], words: str) -> None:
@@ -142,7 +149,7 @@ def test_answers_to_arp_and_neighbour_discovery_are_left_out() -> None:
     sent = sent_of(replayed(*frames))
     assert (sent.frames, sent.skipped, [time for time, _ in entries(sent)]) == (1, 2, [0])
     assert sent_of(replayed(*frames, replay={"others": "send"})).frames == 3
-    with pytest.raises(InputError, match="no IP"):
+    with pytest.raises(InputError, match="only non-IP"):
         sent_of(replayed((0, ARP)))
 
 
@@ -168,7 +175,7 @@ def test_without_a_rate_it_is_sent_as_fast_as_it_was_recorded() -> None:
     frames = tuple((number * 10**7, PLAIN) for number in range(101))
     asked = replayed(*frames, replay={"timing": "recorded"}).model_copy(update={"rate": None})
     assert given_fps(asked, asked.rate) == pytest.approx(100)
-    with pytest.raises(InputError, match="add rate"):
+    with pytest.raises(InputError, match="add the key rate"):
         given_fps(replayed(*frames), None)
 
 

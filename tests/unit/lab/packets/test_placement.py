@@ -64,7 +64,7 @@ def test_frames_are_addressed_to_the_first_router_or_the_far_port() -> None:
 def test_no_way_is_told_with_what_is_allowed() -> None:
     """The device between the ports does not forward."""
     made = lab(forward="none")
-    with pytest.raises(InputError, match="let a machine forward"):
+    with pytest.raises(InputError, match="set `forward` on a machine"):
         ways(made, make_topology(made), measure())
 
 
@@ -347,7 +347,7 @@ def test_flows_of_the_way_back_have_them_the_other_way_round() -> None:
             {"flows": 11, "flow_rules": {"source": "198.18.0.1-198.18.0.10", "source_port": 9}},
             "at most 10 flows",
         ),
-        ({"flow_rules": {"source": "2001:2::1"}}, "addresses of IPv4"),
+        ({"flow_rules": {"source": "2001:2::1"}}, "`flow_rules` with IPv4 addresses"),
         ({"protocol": "icmp", "flow_rules": {"destination_port": 9}}, "destination_port with protocol: icmp"),
     ],
 )

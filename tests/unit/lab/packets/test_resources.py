@@ -71,7 +71,7 @@ def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None
     ("wrong", "words"),
     [
         ({}, "no line_rate"),
-        ({"line_rate": "1Gbit", "senders": 2, "flows": 2}, "one sender fills a line"),
+        ({"line_rate": "1Gbit", "senders": 2, "flows": 2}, "one sender fills the line"),
         ({"line_rate": "1Gbit", "path": "bpf_live"}, "path: bpf_live"),
     ],
 )

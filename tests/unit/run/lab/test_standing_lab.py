@@ -197,7 +197,7 @@ def test_a_kernel_that_dies_under_way_ends_the_lab_with_that_reason() -> None:
 
     fake = FakeAgent(FakeHost(), dies)
     lab = StandingLab(Agents(Agent(fake)), lambda _: None)
-    with pytest.raises(LabError, match=r"creating link:x with `make x`: .* it is gone"):
+    with pytest.raises(LabError, match=r"creating link:x with `make x`: .* the agent is gone"):
         lab.change_to((NETNS, link("x"), link("y")))
 
 

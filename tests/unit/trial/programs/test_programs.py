@@ -101,7 +101,7 @@ def test_names_of_machines_in_braces_are_their_addresses() -> None:
 def test_a_machine_that_no_way_leads_to_is_refused() -> None:
     """Near and other are on two segments, and far does not forward."""
     measure = command(run=["load", "{other}"])
-    with pytest.raises(InputError, match="no link leads"):
+    with pytest.raises(InputError, match="no path of links"):
         addresses_of(measure, measure, SITE_TOPOLOGY)
 
 

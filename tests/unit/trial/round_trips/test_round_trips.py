@@ -49,7 +49,7 @@ measure:
 """
 MISTAKES = {
     "  it: {kind: ping, from: near}": "to",
-    "  it: {kind: ping, from: near, to: near}": "to itself",
+    "  it: {kind: ping, from: near, to: near}": "as both ends of the measure",
     "  it: {kind: ping, from: near, to: far, size: 8}": "24",
     "  it: {kind: rr, from: near, to: far, connections: 0}": "1",
     "  it: {kind: rr, from: near, to: far, protocol: udp, request: 10}": "24 to 65507 bytes over UDP",
