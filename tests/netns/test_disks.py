@@ -250,7 +250,7 @@ def test_a_program_that_is_killed_leaves_nothing_after_clean(
     finally:
         run.kill()
         run.wait()
-    until(lambda: "at work" not in iolab("clean").stdout)
+    until(lambda: "still running" not in iolab("clean").stdout)
 
 
 def process_of(controller: int, name: str, state: Path) -> int:

@@ -83,8 +83,8 @@ def test_a_host_that_takes_no_key_of_ours_is_told_so_and_no_password_is_asked(ne
 @pytest.mark.parametrize(
     ("destination", "told"),
     [
-        ("no-such-host.invalid", "Could not resolve hostname.*no alias"),
-        ("ssh://root@198.18.250.1:9", "Connection refused.*right port"),
+        ("no-such-host.invalid", "Could not resolve hostname.*nor an alias"),
+        ("ssh://root@198.18.250.1:9", "Connection refused.*check the port"),
     ],
 )
 def test_a_host_that_is_not_there_is_told_at_once(network: Network, destination: str, told: str) -> None:
