@@ -104,7 +104,7 @@ def test_missing_packages_are_named_in_one_command_per_computer() -> None:
         PlainHostLack(code="iscsi-driver-absent", purpose=part, host=there),
     )
     assert [*map(str, install_lines(plan))] == [
-        "  to install the missing packages on this computer: sudo apt-get install dpdk-dev iperf3 tgt",
+        "  to install the missing packages on this host: sudo apt-get install dpdk-dev iperf3 tgt",
         "  to install the missing packages on pc6: sudo apt-get install qemu-block-extra",
     ]
     with pytest.raises(UnsupportedError, match="sudo apt-get install dpdk-dev iperf3 tgt"):
