@@ -107,4 +107,6 @@ def test_a_language_that_there_is_not_is_refused_with_those_there_are(
 ) -> None:
     """It is wrong input."""
     assert run(["show", "run", "--lang", "xx"]) == ExitCode.INPUT_WRONG
-    assert re.search(r"unknown language '?xx'?; available languages are .*en", " ".join(capsys.readouterr().err.split()))
+    assert re.search(
+        r"unknown language '?xx'?; available languages are .*en", " ".join(capsys.readouterr().err.split())
+    )
