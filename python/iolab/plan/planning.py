@@ -274,7 +274,7 @@ def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterato
         baseline = baseline or all(cell.get(name) == label for name, label in experiment.baseline.items())
         yield cell
     if not found:
-        seen = "no cell is left"
+        seen = "no remaining cell"
         raise InputError(
             [_problem(experiment, only, "choosing cells", seen, "a selection that some cell matches")]
         )

@@ -156,7 +156,7 @@ def test_counts_that_cannot_be_are_refused_with_the_machine_that_told_them(
     """Text for a number, less than none, more values than their buckets hold."""
     true = {"count": 3, "sum": 9, "min": 1, "max": 5, "above": 1, "buckets": [[1, 2]]}
     assert decode(Histogram, true, "histogram", agent="dut").count == 3
-    with pytest.raises(BadAnswer, match=f"agent of dut's histogram: .*{why}"):
+    with pytest.raises(BadAnswer, match=f"reading histogram from the agent of dut failed at .*{why}"):
         decode(Histogram, {**true, **told}, "histogram", agent="dut")
 
 

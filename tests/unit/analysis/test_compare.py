@@ -120,9 +120,9 @@ def test_differing_facts_are_warned_about(make_run: MakeRun, random: np.random.G
     other = {**FACTS, "kernel": "6.12.1", "programs": None, "hello": {"rootless": True, "version": "0.1.0"}}
     found = [in_words(warning) for warning in compare(a, replace(b, facts=other)).warnings]
     assert found == [
-        "kernel: 6.1.0 against 6.12.1",
-        "rootless: False against True",
-        "iperf3: iperf 3.12 against unknown",
+        "kernel: 6.1.0 in one run, 6.12.1 in the other",
+        "rootless: False in one run, True in the other",
+        "iperf3: iperf 3.12 in one run, unknown in the other",
     ]
 
 

@@ -80,7 +80,7 @@ WRONG = [
     ("vlan: {links.lan.vlan", "vlan: {links.lan.vlam", 15, "saw vlam", "did you mean 'vlan'?"),
     # levels
     (MTU, "links.lan.mtu: [1500, 90000]", 12, "saw 90000; allowed: a whole number from 68 to 65535", ""),
-    (MTU, "links.lan.mtu: [1500, 1500]", 12, "the label '1500' twice", ""),
+    (MTU, "links.lan.mtu: [1500, 1500]", 12, "the label '1500' more than once", ""),
     (MTU, "links.lan.mtu: []", 12, "no levels", ""),
     (MTU, "links.lan.mtu: 9000", 12, "saw 9000; allowed: a list of values, or a mapping", ""),
     (
@@ -91,7 +91,7 @@ WRONG = [
         "{value: ..., factors: {...}}",
     ),
     (MTU, "links.lan.mtu: {a: {factors: {}}}", 12, "no value", ""),
-    (MTU, "links.lan.ends.7: [c.eth0]", 12, "saw item 7", ""),
+    (MTU, "links.lan.ends.7: [c.eth0]", 12, "saw the list item 7", ""),
     (MTU, "links.lan.shape.rate: [1Gbit]", 12, "saw no key at", ""),
     (MTU, "foo: {a: {}, b: {}}", 12, "levels that set no path", ""),
     (MTU, "foo: {a: 1}", 12, "saw 1; allowed: a mapping from path to value", ""),
@@ -102,7 +102,13 @@ WRONG = [
         "twice in one cell",
         "",
     ),
-    ("plain: {}", "plain: {links.lan.mtu: 1500}", 13, "a path that the factor 'net' does not set", ""),
+    (
+        "plain: {}",
+        "plain: {links.lan.mtu: 1500}",
+        13,
+        "a path that the factor 'links.lan.mtu' does not set",
+        "",
+    ),
     (
         MTU,
         "links.lan.mtu: {a: {value: 1500, factors: {links.lan.mtu: [9000]}}}",

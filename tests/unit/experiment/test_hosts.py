@@ -142,7 +142,7 @@ def test_the_command_prints_what_can_be_pasted(tmp_path: Path, capsys: pytest.Ca
     assert "  pc1: {kind: host, ssh: root@192.0.2.1}" in capsys.readouterr().out
     assert run(["hosts", "--ssh-config", str(tmp_path / "none")]) == ExitCode.INPUT_WRONG
     assert run(["hosts", "--ssh-config", str(file)]) == ExitCode.INPUT_WRONG
-    assert "aliases" in capsys.readouterr().err
+    assert "`Host ALIAS` sections" in capsys.readouterr().err
 
 
 def test_a_list_of_hosts_begins_a_site() -> None:

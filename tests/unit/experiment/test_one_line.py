@@ -92,8 +92,8 @@ def test_a_level_cannot_write_another_part_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("kind", "ends", "program", "levels", "said"),
     [
-        ("tcp", ("a", "a"), "", {}, "saw a twice; allowed: two names"),
-        ("tcp", ("a]", "b"), "", {}, "saw a]; allowed: letters, digits"),
+        ("tcp", ("a", "a"), "", {}, "saw a twice; allowed: two different names"),
+        ("tcp", ("a]", "b"), "", {}, "saw a]; allowed: at most 40 letters, digits"),
         ("tcp", ("a", "root@b:eth1"), "", {}, "two names, or user@host:interface for both ends"),
         ("tcp", ("root@a", "root@b:eth1"), "", {}, "saw root@a; allowed: user@host:interface"),
         ("forwarding", ("root@a:eth1", "root@b:eth1"), "", {}, "two machine names for forwarding"),

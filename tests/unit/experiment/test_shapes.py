@@ -39,7 +39,10 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
             classes("g: {rate: 400Mbit, ceil: 700Mbit}"),
             "at most the maximum rate of the port, 600000000 bit/s",
         ),
-        (classes("g: {rate: 400Mbit}, h: {rate: 300Mbit}"), "700000000 bit/s for g, h together"),
+        (
+            classes("g: {rate: 400Mbit}, h: {rate: 300Mbit}"),
+            "a total rate of 700000000 bit/s for the classes g, h",
+        ),
         (classes("g: {rate: 400Mbit}, h: {rate: 300Mbit}", "pacer"), "at most the rate of the port"),
         (classes("g: {rate: 100Mbit}, h: {rate: 200Mbit, parent: g}"), "at most the maximum rate of g"),
         (classes("g: {rate: 100Mbit, parent: i}"), "a class:"),
@@ -48,7 +51,10 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
             "classes without a cycle in `parent`",
         ),
         (classes("g: {rate: 1Mbit, from: c}"), "a machine"),
-        (classes("g: {rate: 2Mbit, from: a}, h: {rate: 1Mbit, parent: g}"), "g has h below it"),
+        (
+            classes("g: {rate: 2Mbit, from: a}, h: {rate: 1Mbit, parent: g}"),
+            "g, which has the child classes h",
+        ),
         (
             classes("g: {rate: 2Mbit}, h: {rate: 1Mbit, parent: g}", more=", default: g"),
             "without child classes",
@@ -68,7 +74,7 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
         ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 1500}", "one frame of this link (1514 bytes)"),
         ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 10K, limit: 5K}", "at least the burst"),
         ("{at: a.eth0, qdisc: pacer, rate: 1Mbit, limit: 100}", "a queue of 100 bytes"),
-        ("{at: a.eth0, qdisc: pacer, rate: 1Gbit, gso_max_segs: 1}", "gso_max_segs with pacer"),
+        ("{at: a.eth0, qdisc: pacer, rate: 1Gbit, gso_max_segs: 1}", "gso_max_segs with qdisc: pacer"),
     ],
 )
 def test_what_no_shaper_can_do_is_refused(shape: str, seen: str) -> None:

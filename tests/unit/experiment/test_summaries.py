@@ -52,7 +52,7 @@ def test_several_entries_are_a_list() -> None:
         ("summarise: {over: links.lan.mtu}", "a factor with at least two levels: rate.frame_size, rate.direction"),
         ("summarise: {show: [mean]}", "saw no key `over`; allowed: over: FACTOR"),
         ("summarise:\n  over: rate.frame_size\n  show:\n  - mean\n  - men", "f.yaml:14: reading summarise.show"),
-        ("summarise: {over: rate.frame_size, show: mean}", "saw mean; allowed: a list of mean, min, max, median"),
+        ("summarise: {over: rate.frame_size, show: mean}", "saw mean; allowed: a list of statistics: mean, min, max"),
         ("summarise: {over: rate.frame_size, ratios: {}}", "did you mean 'ratio'?"),
         (
             "summarise: {over: rate.frame_size, ratio: {rate.direction: [both-way, one-way]}}",

@@ -114,7 +114,7 @@ def test_the_programs_that_they_name_are_needed() -> None:
         (
             "ready: {listens: 80}",
             "ready: {listens: 80, prints: up}",
-            "saw 2 of them; allowed: one of listens",
+            "saw 2 of these keys; allowed: only one of listens",
         ),
         ("within: 5s", "within: 51s", "saw 51 s; allowed: at most 50 s"),
         (", undo: [nft, flush, ruleset]", "", "undo"),

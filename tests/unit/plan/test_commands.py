@@ -189,4 +189,4 @@ def test_kinds_that_do_not_follow_them_refuse_them(text: str, place: str) -> Non
         parse(text, "pin.yaml")
     said = str(refused.value)
     assert f"measure.{place}" in said
-    assert "'far', which has program_cpus" in said
+    assert "'far', which has `program_cpus`" in said

@@ -292,4 +292,4 @@ def test_a_load_that_was_not_offered_as_asked_for_is_told(passed: Passed, codes:
     told = {warning.code: in_words(warning) for warning in measured.warnings}
     assert {"load-short", "latency-disturbed"} & told.keys() == codes
     if "load-short" in codes:
-        assert "13000 frames/s of 20000 frames/s" in told["load-short"]
+        assert "offered 13000 frames/s, intended 20000 frames/s" in told["load-short"]
