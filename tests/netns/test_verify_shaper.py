@@ -34,7 +34,7 @@ def test_a_shaper_that_keeps_rate_and_burst_passes(iolab: Iolab, tmp_path: Path,
     done = judged(iolab, tmp_path, shape)
     verdict = {0: "pass", 3: "inconclusive"}.get(done.returncode)
     assert verdict, done.stdout + done.stderr
-    assert f"wire: tcp  block 1: {verdict}" in done.stdout
+    assert f"wire, tcp  block 1: {verdict}" in done.stdout
     lines = [line for line in done.stdout.splitlines() if "busiest window" in line]
     assert len(lines) == 4
     assert all(line.endswith("ok") or "inconclusive: " in line for line in lines)

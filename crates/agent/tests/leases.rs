@@ -106,9 +106,11 @@ fn a_stopped_holder_is_ended_after_a_while_and_what_it_did_is_undone() {
         next.answer(id)
     };
     let deadline = Instant::now() + PATIENCE;
-    while ask()["error"]["data"]["holders"][0]["stopped"] == false && Instant::now() < deadline {}
-    // It has been seen stopped once: it may go on yet.
-    let begun = Instant::now();
+    let mut begun = Instant::now();
+    while ask()["error"]["data"]["holders"][0]["stopped"] == false && Instant::now() < deadline {
+        begun = Instant::now();
+    }
+    // It has been seen stopped once, after `begun`: it may go on yet.
     let leased = loop {
         let answer = ask();
         if answer["error"].is_null() {
