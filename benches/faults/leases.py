@@ -2,11 +2,11 @@
 
 Usage: python -m benches.faults.leases RACES [PROCESSES [SEED]]
 
-Each process takes a lease on some of six resources by a new agent, holds it for some milliseconds, and ends the agent:
-in order, by SIGKILL, or by SIGSTOP, after which others must end it. What is looked at stands beside the leases: a
-marker file for each resource that is held alone, made with O_EXCL while the lease is held. A marker that is there is a
-double holder; a number that does not rise, a stale lease; a lease that is not had within a minute, a lost one. At the
-end nothing may be left: no journal, no program, every resource free. Prints counts; exits with 1 where one is wrong.
+Each process starts an agent, takes a lease on one to three of six resources, holds it for some milliseconds, and ends
+the agent: normally, by SIGKILL, or by SIGSTOP, after which other agents must end it. The check does not use the leases:
+while a lease is held, the process creates a marker file for each of its resources with O_EXCL. A marker that exists is
+a double holder. A number that does not rise is a stale lease. A lease that takes over a minute is a lost one. Finally,
+no journal and no program may be left, and every resource must be free. Prints counts; exits with 1 if one is wrong.
 """
 
 import json
@@ -159,7 +159,7 @@ def take(
             found[f"WRONG answer: {answer['error']['message']}"] += 1
             return None
         found["refused"] += 1
-        time.sleep(draws.uniform(0, HELD_S))
+        time.sleep(draws.uniform(0, HELD_S))  # as a controller that waits
     return None
 
 
@@ -186,7 +186,7 @@ def hold(
         last.write_text(str(number))
     if "error" in agent.ask("process.start", {"id": "p", "argv": ["sleep", MARK]}):
         found["WRONG changes refused"] += 1
-    time.sleep(draws.uniform(0, HELD_S))
+    time.sleep(draws.uniform(0, HELD_S))  # others try meanwhile
     found["leases held"] += 1
     for name in mine:
         (markers / name).unlink()
@@ -197,7 +197,7 @@ def free_all(state: Path) -> None:
     agent = RawAgent(state)
     resources = [{"name": name, "shared": False} for name in RESOURCES]
     agent.ask("lease.take", {"lab": "all", "resources": resources, "stopped_ms": STOPPED_MS})
-    time.sleep(STOPPED_MS / 1000)
+    time.sleep(STOPPED_MS / 1000)  # a holder is ended when it has been seen stopped for so long
     agent.ask("lease.take", {"lab": "all", "resources": resources, "stopped_ms": STOPPED_MS})
     agent.end(None)
 

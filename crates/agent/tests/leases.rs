@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{state_folder, Agent, PATIENCE};
@@ -28,6 +29,14 @@ fn take(agent: &mut Agent, names: &str) -> u64 {
 /// Start a program that runs until the agent ends it; the journal has it.
 fn change(agent: &mut Agent) {
     agent.call("process.start", json!({"id": "p", "argv": ["sleep", "600"]}));
+}
+
+/// An agent that is killed after a change.
+fn leave_changed(state: &Path, names: &str) {
+    let mut killed = Agent::start(state);
+    take(&mut killed, names);
+    change(&mut killed);
+    kill(killed.pid(), Signal::SIGKILL).unwrap();
 }
 
 #[test]
@@ -79,13 +88,36 @@ fn an_agent_without_a_lease_works_alone() {
 }
 
 #[test]
+fn of_the_first_requests_of_an_agent_without_a_lease_none_is_refused() {
+    for _ in 0..20 {
+        let state = state_folder();
+        let mut agent = Agent::start(state.path());
+        let asked: Vec<i64> =
+            (0..8).map(|id| agent.send("folder.create", &json!({"name": format!("f{id}")}))).collect();
+        for id in asked {
+            assert_eq!(agent.answer(id)["error"], Value::Null);
+        }
+    }
+}
+
+#[test]
+fn of_two_agents_that_find_a_dead_ones_changes_at_once_one_waits_for_the_other() {
+    let state = state_folder();
+    for round in 0..10 {
+        leave_changed(state.path(), "port:a");
+        let (mut first, mut second) = (Agent::start(state.path()), Agent::start(state.path()));
+        let ids = [first.send("lease.take", &wanted("port:a")), second.send("lease.take", &wanted("port:a"))];
+        let answers = [first.answer(ids[0]), second.answer(ids[1])];
+        let refused: Vec<&Value> =
+            answers.iter().map(|one| &one["error"]).filter(|one| !one.is_null()).collect();
+        assert!(refused.iter().all(|one| one["data"]["holders"].is_array()), "{round}: {answers:?}");
+    }
+}
+
+#[test]
 fn what_a_killed_holder_left_is_undone_before_its_resources_pass_on() {
     let state = state_folder();
-    let mut killed = Agent::start(state.path());
-    take(&mut killed, "port:a");
-    change(&mut killed);
-    kill(killed.pid(), Signal::SIGKILL).unwrap();
-    drop(killed);
+    leave_changed(state.path(), "port:a");
     let mut elsewhere = Agent::start(state.path());
     assert_eq!(elsewhere.call("lease.take", wanted("port:b"))["undone"], 0);
     change(&mut elsewhere);
@@ -117,7 +149,7 @@ fn a_stopped_holder_is_ended_after_a_while_and_what_it_did_is_undone() {
             break answer["result"].clone();
         }
         assert!(Instant::now() < deadline, "{answer}");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10)); // it asks as a controller does that waits
     };
     assert!(begun.elapsed() > Duration::from_millis(80));
     assert_eq!((&leased["ended"], &leased["undone"]), (&json!([stopped.hello["pid"]]), &json!(1)));
@@ -138,11 +170,7 @@ fn a_lease_that_has_passed_on_changes_nothing_more() {
 #[test]
 fn a_journal_of_a_dead_agent_is_undone_while_others_work() {
     let state = state_folder();
-    let mut killed = Agent::start(state.path());
-    take(&mut killed, "port:a");
-    change(&mut killed);
-    kill(killed.pid(), Signal::SIGKILL).unwrap();
-    drop(killed);
+    leave_changed(state.path(), "port:a");
     let mut at_work = Agent::start(state.path());
     take(&mut at_work, "port:b");
     change(&mut at_work);

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from iolab.agent.messages import Json
-from iolab.cli.console import say
+from iolab.cli.console import complain, say
 from iolab.cli.host import HostName, checked
+from iolab.cli.options import Wait
 from iolab.errors import ExitCode
 from iolab.locale import Phrase, Text
 from iolab.run.calibration import calibrate as measure_instrument
@@ -25,11 +26,13 @@ def register(app: typer.Typer) -> None:
 
 
 def calibrate(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, host: HostName = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    host: HostName = None,
+    wait: Wait = 0,
 ) -> int:
     """Measure the limits of generator, receiver and time stamps on a host for later runs. Takes half a minute."""
     with open_agent(checked(host)) as agent:
-        occupy(agent, Waiting("iolab calibrate"), host)
+        occupy(agent, Waiting("iolab calibrate", wait, complain), host)
         _, facts = read_facts(agent)
         found = measure_instrument(agent, facts, _quiet if as_json else say)
     path = store_calibration(found)

@@ -68,7 +68,7 @@ def build_images(
         else:
             image = build(name, find_agent(), complain, renew=renew)
             image.mark_used()
-            say(Phrase("errors.failed-with-reason", what=_describe(image), reason=image.folder))
+            say(Phrase("cli.image-in-folder", image=_describe(image), folder=image.folder))
     _prune(default_cache(), SystemClock().wall().timestamp())
     return ExitCode.DONE
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import say
-from iolab.cli.options import Seed
+from iolab.cli.options import Seed, Wait
 from iolab.cli.runs import run_experiment
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import parse
@@ -43,6 +43,7 @@ def quick(
     only_print: Annotated[
         bool, typer.Option("--print", help="Print the equivalent experiment file; measure nothing.")
     ] = False,
+    wait: Wait = 0,
 ) -> int:
     """Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Commas separate levels."""
     if kind not in short_forms():
@@ -53,7 +54,7 @@ def quick(
     if only_print:
         say(text.rstrip("\n"))
         return ExitCode.DONE
-    return run_experiment(parse(text, SOURCE), output, seed=seed)
+    return run_experiment(parse(text, SOURCE), output, seed=seed, wait_s=wait)
 
 
 def _rest(words: Sequence[str]) -> tuple[str, dict[str, tuple[str, ...]]]:

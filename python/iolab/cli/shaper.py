@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import in_words, say, words
-from iolab.cli.options import File, Quick
+from iolab.cli.options import File, Quick, Wait
 from iolab.cli.runs import ended, leave_out, measured
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
@@ -37,6 +37,7 @@ def verify_shaper(
         list[str] | None, typer.Option(metavar="EXPR", help="Only these cells: factor=level|level,...")
     ] = None,
     quick: Quick = False,
+    wait: Wait = 0,
 ) -> int:
     """Run an experiment whose measure watches a shaped link, and check the shaper at four time scales."""
     experiment = load(file)
@@ -49,7 +50,7 @@ def verify_shaper(
         leave_out(plan, False, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
-    run = measured(experiment, prepare)
+    run = measured(experiment, prepare, wait_s=wait)
     status = ended(run)
     if status is not ExitCode.DONE:
         return status

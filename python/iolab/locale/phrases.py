@@ -118,5 +118,5 @@ def templates(language: str, file: str) -> Mapping[str, str]:
 
 
 def languages() -> list[str]:
-    """Return the languages that there are, by their BCP 47 code: one for each folder beside this module with files."""
+    """Return the BCP 47 codes of the available languages: the folders here that have files."""
     return sorted({file.parent.name for file in HOME.glob("*/*.toml")})

@@ -110,7 +110,7 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
             Phrase("measures.program-on-bare-disk", program=measure.program),
             Phrase("measures.disk-with-file-system"),
         )
-        raise InputError([Problem("measure", what, seen, allowed, Phrase("measures.write-fs-beside-volume"))])
+        raise InputError([Problem("measure", what, seen, allowed, Phrase("measures.add-fs-to-volume"))])
     if row_of(measure).finds_blocks:
         _check_findable(measure, lab, disk, what)
     if row_of(measure).fills_disk and not times_as_hdparm(measure):

@@ -138,7 +138,7 @@ def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
         row = point.load()
     except (Exception, SystemExit) as error:
         seen = Phrase("errors.failed-with-reason", what=type(error).__name__, reason=error)
-        raise _broken(point, seen, Phrase("registry.mend-update-or-uninstall")) from error
+        raise _broken(point, seen, Phrase("registry.fix-update-or-uninstall")) from error
     if not isinstance(row, shape):
         allowed = f"{shape.__module__}.{shape.__name__}"
         raise _broken(

@@ -45,6 +45,7 @@ pub fn undo(host: &Host, params: &JournalUndo) -> Answer<UndoReport> {
 
 /// Undo the changes of a dead agent, with what it held locked meanwhile: nobody at work is touched.
 pub fn undo_dead(host: &Host, id: &str, keys: Option<&[String]>) -> Answer<UndoReport> {
+    let _change = host.begin_change()?;
     let journal = open(host, id)?;
     let _held = host.borrow(id, journal.holding())?;
     // Another agent may have undone it before it was ours alone.

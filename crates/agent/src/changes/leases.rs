@@ -15,7 +15,7 @@ use crate::verbs::{verb, Verb};
 
 /// The method of leases.
 pub fn verbs() -> [Verb; 1] {
-    [verb("lease.take", |host, params| take(host, &params)).in_order()]
+    [verb("lease.take", |host, params| take(host, &params))]
 }
 
 /// All agents that hold leases, for people.
@@ -47,7 +47,7 @@ fn take(host: &Host, params: &LeaseTake) -> Answer<Leased> {
             }
         }
     }
-    Err(ErrorObject::new(ErrorCode::Busy, "others take and leave these resources all the time; try again"))
+    Err(held_by_others(host, params, "what is asked for")?)
 }
 
 fn undo_what_is_in_the_way(host: &Host, params: &LeaseTake) -> Answer<u64> {
@@ -57,8 +57,11 @@ fn undo_what_is_in_the_way(host: &Host, params: &LeaseTake) -> Answer<u64> {
         let journal = left.predecessor.journal;
         let report = match undo_dead(host, &journal, None) {
             Ok(report) => report,
-            // Another agent has undone it.
+            // Another agent has undone it, or does so now.
             Err(error) if error.code == ErrorCode::Unknown => continue,
+            Err(error) if error.code == ErrorCode::Busy => {
+                return Err(held_by_others(host, params, "what a dead agent left")?);
+            }
             Err(error) => return Err(error),
         };
         undone += report.undone;
@@ -84,9 +87,7 @@ fn end_stopped(host: &Host, params: &LeaseTake) -> Answer<Vec<u32>> {
             continue;
         }
         if !end_process(author.pid, author.start_ticks, END_LIMIT) {
-            let message =
-                format!("process {}, which is stopped, did not end although it was killed", author.pid);
-            return Err(ErrorObject::new(ErrorCode::Busy, message));
+            return Err(held_by_others(host, params, "what a stopped agent holds, which does not end,")?);
         }
         ended.push(author.pid);
     }

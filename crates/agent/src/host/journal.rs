@@ -149,8 +149,8 @@ impl Journal {
 
     /// Write down what the agent may change, before it changes anything.
     pub fn begin_lease(&mut self, holding: Holding) -> io::Result<()> {
-        self.holding = Some(holding);
-        self.create()
+        let before = self.holding.replace(holding);
+        self.create().inspect_err(|_| self.holding = before)
     }
 
     /// The changes that are not undone, in the order of doing.

@@ -143,6 +143,10 @@ impl Host {
             let message = "this agent has its lease already; another agent takes another one";
             return Err(ErrorObject::new(ErrorCode::Busy, message));
         }
+        self.lease_as(&mut right, lab, wanted)
+    }
+
+    fn lease_as(&self, right: &mut Right, lab: &str, wanted: Vec<Resource>) -> Answer<Result<u64, String>> {
         let folder = self.state.here();
         let refused = |error| self.state_refused("leasing in", &error);
         let mut lease = match lock_all(&folder, &merged(&wanted)).map_err(refused)? {
@@ -219,7 +223,9 @@ impl Host {
 
     /// That this agent may work here: by its lease, or, where it was asked for none, alone.
     fn check_lease(&self) -> Answer<()> {
-        if let Some(lease) = &lock(&self.right).lease {
+        // Locked until the lease is had: of two first requests at once the second finds it.
+        let mut right = lock(&self.right);
+        if let Some(lease) = &right.lease {
             if lease.is_current() {
                 return Ok(());
             }
@@ -227,9 +233,10 @@ impl Host {
             return Err(ErrorObject::new(ErrorCode::Busy, message));
         }
         let all = vec![Resource { name: HOST.to_owned(), shared: false }];
-        if self.lease("", all)?.is_ok() {
+        if self.lease_as(&mut right, "", all)?.is_ok() {
             return Ok(());
         }
+        drop(right);
         let busy_pid = self.holders()?.first().map(|(author, _)| author.pid);
         let other =
             busy_pid.map_or_else(|| "of an older version".to_owned(), |pid| format!("(process {pid})"));
@@ -265,7 +272,8 @@ impl Host {
         Err(ErrorObject::new(ErrorCode::Busy, message).with(data))
     }
 
-    fn begin_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
+    /// The right to undo what a dead agent did: the end waits until it is done.
+    pub fn begin_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
         let guard = self.changing.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.check_not_ending()?;
         Ok(guard)

@@ -46,7 +46,7 @@ class Problems:
                 Phrase("check.reading-file"),
                 Phrase("check.more-problems", count=left),
                 "none",
-                Phrase("check.mend-first-problems"),
+                Phrase("check.fix-listed-problems"),
             )
             ordered = [*ordered[:SHOWN], more]
         return InputError(ordered)

@@ -93,7 +93,7 @@ def check(
             raise
         seen = Phrase("check.raised-at", error=type(error).__name__, place=place_of(error), message=error)
         allowed_of_model = Phrase("check.model-raises-only-value-error", data=repr(data["kind"]))
-        advice = Phrase("check.mend-or-update-package", package=package)
+        advice = Phrase("check.fix-or-update-package", package=package)
         problems.add(line, Phrase("check.reading", place=section.place), seen, allowed_of_model, advice)
         return None
 

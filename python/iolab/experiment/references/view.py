@@ -210,7 +210,7 @@ def _check_looks(view: View, section: Section, measure: Measure) -> None:
                 view.say(
                     section,
                     place,
-                    Phrase("check.value-beside-earlier-value", at=one.at, before=before[0]),
+                    Phrase("check.value-and-earlier-value", at=one.at, before=before[0]),
                     Phrase("check.one-of-link", key=key, link=link),
                 )
 

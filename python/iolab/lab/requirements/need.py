@@ -102,7 +102,7 @@ Wanted = Need | UnmetRequirement
 
 
 def together(lacks: Iterable[UnmetRequirement]) -> UnmetRequirement | None:
-    """Return lacks as one, each once; None: there are none."""
+    """Combine lacks into one, without duplicates; None where there are none."""
     found = tuple(dict.fromkeys(lacks))
     return SeveralLacks(lacks=found) if len(found) > 1 else next(iter(found), None)
 

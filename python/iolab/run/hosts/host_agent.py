@@ -103,7 +103,7 @@ class Waiting:
     limit_s: float = 0.0
     """0: a host that is held is refused at once [s]."""
     tell: Callable[[Text], None] = _silent
-    """Prints what it waits for, and what was undone first."""
+    """Prints what it waits for, which stopped agent was ended, and what was undone first."""
 
 
 def occupy(agent: Agent, waiting: Waiting, host: str | None = None) -> None:
@@ -133,7 +133,7 @@ def occupy(agent: Agent, waiting: Waiting, host: str | None = None) -> None:
             holders = [
                 Phrase("run.lab-of-process", lab=one.lab or Phrase("run.unnamed-lab"), pid=one.pid)
                 for one in found
-            ] or [Phrase("run.lab-of-older-version")]
+            ] or [Phrase("run.another-agent")]
         left_s = until - time.monotonic()
         if left_s <= 0:
             raise UnsupportedError(Phrase("run.host-held-by-lab", host=name, holders=holders))
@@ -141,6 +141,8 @@ def occupy(agent: Agent, waiting: Waiting, host: str | None = None) -> None:
             waiting.tell(Phrase("run.waiting-for-labs", host=name, holders=holders, seconds=round(left_s)))
             said = int(waited_s // SAID_EVERY_S) + 1
         time.sleep(min(ASKED_EVERY_S, left_s))  # the agent there cannot tell when another lab ends
+    for pid in leased.ended:
+        waiting.tell(Phrase("run.stopped-lab-ended", host=name, pid=pid))
     if leased.undone:
         waiting.tell(Phrase("run.changes-undone-first", host=name, count=leased.undone))
 
