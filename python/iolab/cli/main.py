@@ -111,7 +111,7 @@ def _system_error(error: OSError, arguments: list[str]) -> Text:
 def _meaning(status: int) -> int:
     """Return our exit code for what a command ended with."""
     if status == SIGINT_STATUS:
-        complain(Phrase("cli.interrupted"))
+        complain(Phrase("errors.interrupted"))
         return ExitCode.INTERRUPTED
     if status == READER_GONE:  # `| head` has seen enough; keep Python from complaining again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,6 +22,7 @@ EVERYTHING = (Resource(name="host"),)
 """The lease of a lab: the whole host, for it alone."""
 ASKED_EVERY_S = 0.25
 """How often a host that is held is asked for."""
+HOLDERS_SHOWN = 8
 SAID_EVERY_S = 30.0
 """How often is said what is waited for."""
 
@@ -50,10 +51,9 @@ def open_agent(host: str | None = None, *, leave_file: bool = True) -> Iterator[
         yield agent
     except BaseException as error:
         if trouble := agent.close():
+            left_behind = _left_behind(trouble, error)
             raise AgentError(
-                Phrase(
-                    "run.error-left-behind", error=error or "interrupted", left_behind=_left_behind(trouble)
-                )
+                Phrase("run.error-left-behind", error=in_words(error), left_behind=left_behind)
             ) from error
         raise
     if trouble := agent.close():
@@ -78,10 +78,16 @@ def _agent_here() -> Agent:
     return Agent(LocalTransport(find_agent()))
 
 
-def _left_behind(trouble: Text) -> Text:
-    named = "iolab clean" in str(trouble)
+def in_words(error: BaseException) -> object:
+    """Return an error as it is shown; one without words of its own is an interruption."""
+    return error if str(error) else Phrase("errors.interrupted")
+
+
+def _left_behind(trouble: Text, error: BaseException | None = None) -> Text:
+    """Return what went wrong as an agent ended; with what to do, unless that or the error before has said it."""
     closing = Phrase("run.closing-agent", trouble=trouble)
-    return closing if named else Phrase("run.closing-then-clean", closing=closing)
+    advised = any("iolab clean" in str(said) for said in (trouble, error))
+    return closing if advised else Phrase("run.closing-then-clean", closing=closing)
 
 
 def _holders(refused: Refused) -> tuple[Holder, ...] | None:
@@ -132,7 +138,7 @@ def occupy(agent: Agent, waiting: Waiting, host: str | None = None) -> None:
                 ) from refused
             holders = [
                 Phrase("run.lab-of-process", lab=one.lab or Phrase("run.unnamed-lab"), pid=one.pid)
-                for one in found
+                for one in found[:HOLDERS_SHOWN]
             ] or [Phrase("run.another-agent")]
         left_s = until - time.monotonic()
         if left_s <= 0:

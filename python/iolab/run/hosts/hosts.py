@@ -19,7 +19,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.locale import Phrase, Text
 from iolab.run.agents import Agents
-from iolab.run.hosts.host_agent import Waiting, agent_on, carriers_here, occupy
+from iolab.run.hosts.host_agent import Waiting, agent_on, carriers_here, in_words, occupy
 from iolab.run.hosts.host_facts import read_facts
 
 TOGETHER = 16
@@ -129,7 +129,9 @@ def reach_hosts(here: Agent, hosts: Mapping[str, str], waiting: Waiting) -> Iter
         yield agents
     except BaseException as error:
         if troubles := agents.close():
-            raise AgentError(Phrase("run.error-left-behind", error=error, left_behind=troubles)) from error
+            raise AgentError(
+                Phrase("run.error-left-behind", error=in_words(error), left_behind=troubles)
+            ) from error
         raise
     if troubles := agents.close():
         raise AgentError(Phrase("errors.several-clauses", clauses=troubles))

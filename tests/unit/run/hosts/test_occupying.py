@@ -1,16 +1,17 @@
-"""A host is taken for a lab: at once, after waiting for another lab, or not."""
+"""A host is taken for a lab: at once, after waiting for another lab, or not; and what is said as its agent ends."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from iolab.agent.client import Agent
+from iolab.agent.client import Agent, AgentLost
 from iolab.agent.messages import Leased, Resource
-from iolab.errors import Refused, UnsupportedError
+from iolab.errors import AgentError, Refused, UnsupportedError
 from iolab.locale import Text
 from iolab.run.hosts import host_agent
-from iolab.run.hosts.host_agent import Waiting, occupy
+from iolab.run.hosts.host_agent import Waiting, occupy, open_agent
 
 HELD: dict[str, Any] = {"holders": [{"pid": 7, "lab": "a.yaml", "resources": [], "stopped": False}]}
 SHORTLY: dict[str, Any] = {"holders": []}
@@ -76,3 +77,28 @@ def test_what_was_ended_and_undone_first_is_said() -> None:
         "this host: ended a lab whose agent was stopped (process 7)",
         "this host: undid 13 changes of a killed lab",
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            KeyboardInterrupt(),
+            "interrupted; during shutdown, the agent ended; to undo the remaining changes, run ",
+        ),
+        (
+            AgentLost("", "it is gone; run `iolab clean`"),
+            "it is gone; run `iolab clean`; during shutdown, the agent ",
+        ),
+    ],
+)
+def test_what_to_do_after_an_agent_that_ended_badly_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, said: str
+) -> None:
+    """Also where the error before it has no words."""
+    agent = SimpleNamespace(close=lambda: "ended")
+    monkeypatch.setattr(host_agent, "_agent_here", lambda: agent)
+    with pytest.raises(AgentError) as caught, open_agent():
+        raise error
+    assert str(caught.value).startswith(said)
+    assert str(caught.value).count("iolab clean") == 1
